@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 use tieline::agent::{About, Agent, Opened, Opening, Session, Turn};
-use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
+use tieline::schema::ConfigCategory;
 use tieline::{
     Command, ConfigOption, ConfigValue, ContentBlock, Diff, Error, PlanEntry, PlanStatus, Result, StopReason,
     ToolCallContent, ToolKind, agent,
@@ -32,13 +32,8 @@ impl Agent for Notes {
 }
 
 fn mode_option() -> ConfigOption {
-    let choice =
-        |value: &str, name: &str| SelectOption { value: value.into(), name: name.into(), ..SelectOption::default() };
-    let choices =
-        SelectOptions::Flat(vec![choice("ask", "Ask before writing"), choice("auto", "Write without asking")]);
-    let mut option = ConfigOption::select("mode", "Mode", "ask", choices);
-    option.category = Some(ConfigCategory::Mode);
-    option
+    let choices = [("ask", "Ask before writing"), ("auto", "Write without asking")];
+    ConfigOption::select("mode", "Mode", "ask", choices).category(ConfigCategory::Mode)
 }
 
 impl Session for Notebook {

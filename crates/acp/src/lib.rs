@@ -8,6 +8,15 @@
 //!
 //! The [`guide`] goes through all of it, chapter by chapter.
 //!
+//! | feature | is there by default | what it adds |
+//! |---|---|---|
+//! | `stdio` | yes | agents and proxies over standard input and output |
+//! | `process` | yes | agents that a client or a proxy starts itself |
+//! | `signal` | yes | SIGTERM and SIGINT lead [`agent::serve_stdio`] to an orderly end |
+//! | `serde` | | `Serialize` and `Deserialize` for everything in [`schema`], to be kept in structs of your own |
+//! | `anyhow` | | `?` on errors of anyhow, in handlers |
+//! | `supervisor` | | an agent that was started ends with us also when we are killed (Linux) |
+//!
 //! # An agent
 //!
 //! ```no_run
@@ -114,6 +123,7 @@ mod mailbox;
 pub mod meta;
 mod options;
 pub mod proxy;
+mod request;
 mod wire;
 mod work;
 

@@ -2,18 +2,20 @@
 
 use crate::work::Work;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline_rpc::Limits;
-use tieline_rpc::sync::{Lock, when};
-use tokio::sync::Notify;
+use tieline_rpc::sync::{Condition, Lock};
 
 /// What a small notification counts at least, so that many empty ones are bounded too.
 const MIN_MESSAGE_BYTES: usize = 256;
 
 pub(crate) struct Mailbox {
     queue: Mutex<Queue>,
-    heard: Notify,
+    /// How many bytes are unheard.
+    bytes: AtomicUsize,
+    heard: Condition,
     /// A handler that takes longer is dropped: it may wait for a message that can't be read because of it.
     deadline: Duration,
     /// The reader waits while this many bytes are unheard.
@@ -23,7 +25,6 @@ pub(crate) struct Mailbox {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<(usize, Work<'static, ()>)>,
-    bytes: usize,
     /// A task works on it.
     busy: bool,
 }
@@ -31,7 +32,13 @@ struct Queue {
 impl Mailbox {
     pub(crate) fn new(deadline: Duration, limits: &Limits) -> Arc<Self> {
         let max_bytes = limits.unheard_bytes.max(1);
-        Arc::new(Self { queue: Mutex::default(), heard: Notify::new(), deadline, max_bytes })
+        Arc::new(Self {
+            queue: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            heard: Condition::default(),
+            deadline,
+            max_bytes,
+        })
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -41,8 +48,8 @@ impl Mailbox {
     /// Puts one behind the others; it came as so many bytes.
     pub(crate) fn put(self: &Arc<Self>, bytes: usize, work: impl Future<Output = ()> + Send + 'static) {
         let bytes = bytes.max(MIN_MESSAGE_BYTES);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut queue = self.queue();
-        queue.bytes += bytes;
         queue.waiting.push_back((bytes, Box::pin(work)));
         if !std::mem::replace(&mut queue.busy, true) {
             drop(queue);
@@ -66,20 +73,22 @@ impl Mailbox {
             task.abort();
             tracing::warn!("the handler of a notification took too long and was dropped");
         }
-        self.queue().bytes -= bytes;
-        self.heard.notify_waiters();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.heard.notify_all();
         true
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) >= self.max_bytes
     }
 
     /// Something to wait for before more is read, if too much is unheard.
     pub(crate) fn pause(self: &Arc<Self>) -> Option<Work<'static, ()>> {
-        if self.queue().bytes < self.max_bytes {
+        if !self.is_full() {
             return None;
         }
         let mailbox = Arc::clone(self);
-        Some(Box::pin(async move {
-            when(&mailbox.heard, || (mailbox.queue().bytes < mailbox.max_bytes).then_some(())).await;
-        }))
+        Some(Box::pin(async move { mailbox.heard.wait_for(|| (!mailbox.is_full()).then_some(())).await }))
     }
 }
 

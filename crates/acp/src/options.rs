@@ -16,19 +16,5 @@ pub(crate) fn fitted(options: &[ConfigOption], id: &str, value: ConfigValue) -> 
 
 /// Changes the value of an option; false if there is no such option or value.
 pub(crate) fn set_value(options: &mut [ConfigOption], id: &str, value: &ConfigValue) -> bool {
-    let Some(option) = options.iter_mut().find(|option| option.config_id == id) else { return false };
-    match (&mut option.kind, value) {
-        (ConfigKind::Select(select), ConfigValue::Id(value)) => {
-            let known = select.options.iter().any(|choice| choice.value == *value);
-            if known {
-                select.current_value.clone_from(value);
-            }
-            known
-        }
-        (ConfigKind::Boolean(on), ConfigValue::Bool(value)) => {
-            *on = *value;
-            true
-        }
-        _ => false,
-    }
+    options.iter_mut().find(|option| option.config_id == id).is_some_and(|option| option.set(value))
 }

@@ -9,7 +9,7 @@ pub(crate) fn write<T: Encode + ?Sized>(value: &T, dialect: Dialect) -> impl FnO
 
 /// The same, as bytes of their own.
 pub(crate) fn encode<T: Encode + ?Sized>(value: &T, dialect: Dialect) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
+    let mut out = Vec::with_capacity(512);
     write(value, dialect)(&mut out);
     out
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 /// A message as an agent without a library reads it.
 #[derive(Deserialize)]
 pub struct Message<'a> {
+    /// The version of JSON-RPC.
+    pub jsonrpc: &'a str,
     /// The id of a request or an answer.
     #[serde(borrow)]
     pub id: Option<&'a RawValue>,

@@ -19,7 +19,7 @@ use crate::workspace::{Seen, Workspace};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tieline::agent::{ClientHandle, Opening, Session, SessionHandle, Turn};
-use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
+use tieline::schema::{ConfigCategory, SelectOption};
 use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, Result, Severity, StopReason, ToolCallStatus};
 use tieline_host::files::Files;
 use tieline_host::roots::Roots;
@@ -210,10 +210,8 @@ impl Conversation {
             description: (!meaning.is_empty()).then(|| meaning.into()),
             ..SelectOption::default()
         };
-        let select = |id: &str, name: &str, now: &str, choices, category| {
-            let mut option = ConfigOption::select(id, name, now, SelectOptions::Flat(choices));
-            option.category = Some(category);
-            option
+        let select = |id: &str, name: &str, now: &str, choices: Vec<SelectOption>, category| {
+            ConfigOption::select(id, name, now, choices).category(category)
         };
         let ways = self.permissions.modes.iter();
         let ways = ways.map(|mode| choice(mode.mode(), mode.title(), mode.about())).collect();

@@ -1,9 +1,8 @@
 //! A flag that is raised once and can be waited for.
 
-use crate::sync::when;
+use crate::sync::Condition;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Notify;
 
 /// Says that work is no longer wanted. Clones share one flag.
 #[derive(Debug, Clone, Default)]
@@ -12,14 +11,14 @@ pub struct Cancel(Arc<Flag>);
 #[derive(Debug, Default)]
 struct Flag {
     raised: AtomicBool,
-    wake: Notify,
+    wake: Condition,
 }
 
 impl Cancel {
     /// Raises the flag.
     pub fn cancel(&self) {
         self.0.raised.store(true, Ordering::SeqCst);
-        self.0.wake.notify_waiters();
+        self.0.wake.notify_all();
     }
 
     /// True once the flag is up.
@@ -29,6 +28,6 @@ impl Cancel {
 
     /// Waits until the flag is up.
     pub async fn cancelled(&self) {
-        when(&self.0.wake, || self.is_cancelled().then_some(())).await;
+        self.0.wake.wait_for(|| self.is_cancelled().then_some(())).await;
     }
 }

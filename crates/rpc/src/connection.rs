@@ -6,11 +6,10 @@ use crate::outbox::Outbox;
 use crate::peer::{Peer, Waiter};
 use crate::responder::write_error;
 use crate::service::Service;
-use crate::sync::{Lock, when};
+use crate::sync::{Condition, Lock};
 use crate::transport::{Event, FrameReader, FrameWriter, Transport};
 use crate::{CallError, Cancel, Error, Id};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::Notify;
 
 /// The method that withdraws a request, in both directions.
 pub const CANCEL_METHOD: &str = "$/cancel_request";
@@ -53,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// The reader has ended; no answer will come any more.
     pub(crate) gone: Cancel,
-    pub(crate) idle: Notify,
+    pub(crate) idle: Condition,
     stop: Cancel,
 }
 
@@ -77,7 +76,7 @@ impl Shared {
             machine.forget(ticket);
         }
         if machine.is_idle() {
-            self.idle.notify_waiters();
+            self.idle.notify_all();
         }
     }
 
@@ -87,7 +86,7 @@ impl Shared {
     }
 
     pub(crate) async fn idle(&self) {
-        when(&self.idle, || self.machine().is_idle().then_some(())).await;
+        self.idle.wait_for(|| self.machine().is_idle().then_some(())).await;
     }
 
     pub(crate) fn stop(&self) {
@@ -127,7 +126,7 @@ impl Connection {
             machine: Mutex::new(Machine::new(limits.open_requests)),
             limits,
             gone: Cancel::default(),
-            idle: Notify::new(),
+            idle: Condition::default(),
             stop: Cancel::default(),
         });
         (Peer::new(Arc::clone(&shared)), Self { reader, shared })
@@ -146,9 +145,10 @@ impl Connection {
 
     async fn read<S: Service>(reader: &mut FrameReader, shared: &Arc<Shared>, service: Arc<S>) -> End {
         let dispatcher = Arc::new(Dispatcher { shared: Arc::clone(shared), service });
+        let mut waited_for = None;
         loop {
             let ready = async {
-                shared.outbox.hold_reader().await;
+                shared.outbox.hold_reader(&mut waited_for).await;
                 if let Some(pause) = dispatcher.service.pause() {
                     pause.await;
                 }

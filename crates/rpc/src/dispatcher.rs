@@ -206,7 +206,7 @@ impl<S: Service> Dispatcher<S> {
             machine.drop_batch(batch);
         }
         if machine.is_idle() {
-            self.shared.idle.notify_waiters();
+            self.shared.idle.notify_all();
         }
     }
 }

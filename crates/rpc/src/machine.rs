@@ -1,7 +1,7 @@
 //! The bookkeeping of a connection: our pending calls, the peer's open requests, batches, cancellation. No I/O.
 
 use crate::{Cancel, Id};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Where the answer to a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,20 @@ pub struct Ticket {
     place: Place,
 }
 
+/// A request of the peer that has no answer yet.
+#[derive(Debug)]
+struct Open {
+    serial: u64,
+    id: Id,
+    cancel: Option<Cancel>,
+}
+
+impl Open {
+    fn withdraw(&mut self) {
+        self.cancel.get_or_insert_default().cancel();
+    }
+}
+
 #[derive(Debug, Default)]
 struct Batch {
     slots: Vec<Option<Vec<u8>>>,
@@ -40,8 +54,8 @@ pub struct Machine<W> {
     last_call: u64,
     pending: BTreeMap<u64, W>,
     last_serial: u64,
-    /// A hash map, because it keeps its room: most requests come alone, and are answered before the next.
-    open: HashMap<u64, (Id, Option<Cancel>)>,
+    /// The peer's requests in the order they came, so by serial. Mostly it is the first or the last that is answered.
+    open: VecDeque<Open>,
     max_open: usize,
     batches: BTreeMap<u64, Batch>,
 }
@@ -53,7 +67,7 @@ impl<W> Machine<W> {
             last_call: 0,
             pending: BTreeMap::new(),
             last_serial: 0,
-            open: HashMap::new(),
+            open: VecDeque::new(),
             max_open,
             batches: BTreeMap::new(),
         }
@@ -91,28 +105,34 @@ impl<W> Machine<W> {
         if self.open.len() >= self.max_open {
             return Err(ticket);
         }
-        self.open.insert(ticket.serial, (ticket.id.clone(), None));
+        self.open.push_back(Open { serial: ticket.serial, id: ticket.id.clone(), cancel: None });
         Ok(ticket)
     }
 
     /// Raised when the peer withdraws this request. Made when it is asked for: most requests are answered before anybody does.
     pub fn cancel(&mut self, ticket: &Ticket) -> Cancel {
-        let open = self.open.get_mut(&ticket.serial);
-        open.map(|(_, cancel)| cancel.get_or_insert_default().clone()).unwrap_or_default()
+        let open = self.find(ticket).and_then(|at| self.open.get_mut(at));
+        open.map(|open| open.cancel.get_or_insert_default().clone()).unwrap_or_default()
+    }
+
+    fn find(&self, ticket: &Ticket) -> Option<usize> {
+        self.open.binary_search_by_key(&ticket.serial, |open| open.serial).ok()
+    }
+
+    fn close(&mut self, ticket: &Ticket) {
+        if let Some(at) = self.find(ticket) {
+            self.open.remove(at);
+        }
     }
 
     /// The peer withdraws its request `id`. It still gets its one answer. Unknown and finished ids are ignored.
     pub fn withdraw(&mut self, id: &Id) {
-        for (_, cancel) in self.open.values_mut().filter(|(open, _)| open == id) {
-            cancel.get_or_insert_default().cancel();
-        }
+        self.open.iter_mut().filter(|open| open.id == *id).for_each(Open::withdraw);
     }
 
     /// Withdraws everything the peer has open, because it is gone.
     pub fn withdraw_all(&mut self) {
-        for (_, cancel) in self.open.values_mut() {
-            cancel.get_or_insert_default().cancel();
-        }
+        self.open.iter_mut().for_each(Open::withdraw);
     }
 
     /// How many requests of the peer are open.
@@ -128,7 +148,7 @@ impl<W> Machine<W> {
     /// Ends a request. `write` makes the response object, given the buffer it belongs into: `out` for a single request;
     /// for one in a batch, its slot, and `out` gets the whole array once the last slot is filled. True if `out` was used.
     pub fn answer(&mut self, ticket: Ticket, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> bool {
-        self.open.remove(&ticket.serial);
+        self.close(&ticket);
         match ticket.place {
             Place::Alone => {
                 write(out);
@@ -147,7 +167,7 @@ impl<W> Machine<W> {
 
     /// Ends a request that can't be answered any more.
     pub fn forget(&mut self, ticket: &Ticket) {
-        self.open.remove(&ticket.serial);
+        self.close(ticket);
         if let Place::Slot { batch, .. } = ticket.place {
             self.drop_batch(batch);
         }

@@ -2,17 +2,22 @@
 
 use crate::framing::Framing;
 use crate::messages::Output;
-use crate::sync::{Lock, when};
+use crate::sync::{Condition, Lock, when};
 use crate::transport::{Direction, Tap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// Senders wait while this much is queued, unless another limit was set. One pipe takes as much in one write.
 pub(crate) const DEFAULT_QUEUE: usize = 64 * 1024;
 /// The reader waits while this much is queued. Only answers that it gives itself (to rubbish) can get here, so a peer that
 /// floods us and never reads is held off, while one that merely reads slowly never stops our reading.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// So long the reader waits for a peer that does not take what we say, once for each burst: mostly it does in a moment, and what is
+/// read after that needs not wait for room. A peer that reads only when we have read does not wait longer for us.
+const READER_PATIENCE: Duration = Duration::from_millis(5);
 
 /// The connection takes no more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +41,8 @@ fn once(body: impl FnOnce(&mut Vec<u8>) -> bool) -> impl FnMut(&mut Vec<u8>) -> 
 
 pub(crate) struct Outbox {
     queue: Mutex<Queue>,
+    /// How many bytes are queued, for those who only want to know that.
+    fill: AtomicUsize,
     /// Senders wait while so many bytes are queued.
     limit: usize,
     filled: Notify,
@@ -44,7 +51,7 @@ pub(crate) struct Outbox {
     room: Notify,
     /// The reader waits here.
     drained: Notify,
-    ended: Notify,
+    ended: Condition,
 }
 
 struct Queue {
@@ -52,7 +59,9 @@ struct Queue {
     framing: Framing,
     taps: Vec<Tap>,
     state: State,
-    /// How many bursts the peer has taken.
+    /// How many bursts were begun to be written.
+    begun: u64,
+    /// How many of them the peer has taken.
     bursts: u64,
 }
 
@@ -67,14 +76,15 @@ enum State {
 
 impl Outbox {
     pub(crate) fn new(framing: Framing, taps: Vec<Tap>, limit: usize) -> Self {
-        let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open, bursts: 0 };
+        let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open, begun: 0, bursts: 0 };
         Self {
             queue: Mutex::new(queue),
+            fill: AtomicUsize::new(0),
             limit,
             filled: Notify::new(),
             room: Notify::new(),
             drained: Notify::new(),
-            ended: Notify::new(),
+            ended: Condition::default(),
         }
     }
 
@@ -93,7 +103,7 @@ impl Outbox {
     }
 
     fn push_body(&self, body: Body<'_>) -> Result<(), Closed> {
-        self.lock().push(body, &self.filled)
+        self.put(&mut self.lock(), body)
     }
 
     /// Queues one message at once, whatever the fill.
@@ -114,27 +124,40 @@ impl Outbox {
             {
                 let mut queue = self.lock();
                 if queue.bytes.len() < self.limit || queue.state != State::Open {
-                    return queue.push(&mut body, &self.filled);
+                    return self.put(&mut queue, &mut body);
                 }
             }
             self.room().await;
         }
     }
 
+    fn put(&self, queue: &mut Queue, body: Body<'_>) -> Result<(), Closed> {
+        let pushed = queue.push(body, &self.filled);
+        self.fill.store(queue.bytes.len(), Ordering::Relaxed);
+        pushed
+    }
+
+    fn is_full(&self) -> bool {
+        self.fill.load(Ordering::Relaxed) >= self.limit
+    }
+
     /// Waits until there is room to send. Mostly there is, so the waiting is boxed: whoever may have to wait stays small.
     pub(crate) async fn room(&self) {
-        if self.lock().bytes.len() >= self.limit {
+        if self.is_full() {
             Box::pin(self.below(self.limit, &self.room)).await;
             // Perhaps there is room for another one.
             self.room.notify_one();
         }
     }
 
-    /// Holds the reader while the peer makes us answer without taking the answers. Before that, where senders have to wait, it lets the
-    /// writer go first: what can be written at once keeps no handler waiting.
-    pub(crate) async fn hold_reader(&self) {
-        if self.lock().bytes.len() >= self.limit {
-            tokio::task::yield_now().await;
+    /// Holds the reader while the peer makes us answer without taking the answers; before that, where senders have to wait, for a moment.
+    /// `waited_for` is the burst that it last waited for.
+    pub(crate) async fn hold_reader(&self, waited_for: &mut Option<u64>) {
+        if self.is_full() {
+            let burst = self.lock().begun;
+            if waited_for.replace(burst) != Some(burst) {
+                let _ = timeout(READER_PATIENCE, self.below(self.limit, &self.drained)).await;
+            }
             self.below(MAX_BYTES.max(self.limit), &self.drained).await;
         }
     }
@@ -175,7 +198,7 @@ impl Outbox {
 
     /// Waits until everything is written, or can't be any more.
     pub(crate) async fn ended(&self) {
-        when(&self.ended, || (self.lock().state == State::Ended).then_some(())).await;
+        self.ended.wait_for(|| (self.lock().state == State::Ended).then_some(())).await;
     }
 
     /// The writer: one write for everything that was queued since the last one.
@@ -185,6 +208,8 @@ impl Outbox {
             {
                 let mut queue = self.lock();
                 std::mem::swap(&mut burst, &mut queue.bytes);
+                queue.begun += u64::from(!burst.is_empty());
+                self.fill.store(0, Ordering::Relaxed);
             }
             if burst.is_empty() {
                 if self.lock().state != State::Open {
@@ -209,10 +234,11 @@ impl Outbox {
             let mut queue = self.lock();
             queue.state = State::Ended;
             queue.bytes = Vec::new();
+            self.fill.store(0, Ordering::Relaxed);
         }
         self.room.notify_waiters();
         self.drained.notify_waiters();
-        self.ended.notify_waiters();
+        self.ended.notify_all();
         io.end().await;
     }
 }

@@ -90,9 +90,30 @@ open_enum! {
 }
 
 impl ConfigOption {
-    /// A list to choose from.
-    pub fn select(id: impl Into<String>, name: impl Into<String>, now: impl Into<String>, of: SelectOptions) -> Self {
-        Self::new(id, name, ConfigKind::Select(Select { current_value: now.into(), options: of }))
+    /// A list to choose from: values with their labels, or what [`SelectOptions`] can say beyond that.
+    ///
+    /// ```
+    /// use tieline_schema::{ConfigCategory, ConfigOption};
+    ///
+    /// // What version 1 calls modes.
+    /// let mode = ConfigOption::select("mode", "Mode", "ask", [("ask", "Ask first"), ("free", "Write freely")])
+    ///     .category(ConfigCategory::Mode);
+    /// assert!(mode.is_mode());
+    /// ```
+    pub fn select(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        now: impl Into<String>,
+        of: impl Into<SelectOptions>,
+    ) -> Self {
+        Self::new(id, name, ConfigKind::Select(Select { current_value: now.into(), options: of.into() }))
+    }
+
+    /// Says what it is about.
+    #[must_use]
+    pub fn category(mut self, category: ConfigCategory) -> Self {
+        self.category = Some(category);
+        self
     }
 
     /// A switch.
@@ -122,6 +143,24 @@ impl ConfigOption {
         }
     }
 
+    /// Gives it another value; false, and nothing changes, if it can't have this one.
+    pub fn set(&mut self, value: &ConfigValue) -> bool {
+        match (&mut self.kind, value) {
+            (ConfigKind::Select(select), ConfigValue::Id(value)) => {
+                let known = select.options.iter().any(|choice| choice.value == *value);
+                if known {
+                    select.current_value.clone_from(value);
+                }
+                known
+            }
+            (ConfigKind::Boolean(on), ConfigValue::Bool(value)) => {
+                *on = *value;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// True if this is a list of modes.
     pub fn is_mode(&self) -> bool {
         self.category == Some(ConfigCategory::Mode) && matches!(self.kind, ConfigKind::Select(_))
@@ -138,12 +177,25 @@ impl ConfigOption {
 }
 
 fn on_off(on: bool) -> Select {
-    let value = |value: bool, name: &str| SelectOption {
-        value: value.to_string(),
-        name: name.into(),
-        ..SelectOption::default()
-    };
-    Select { current_value: on.to_string(), options: SelectOptions::Flat(vec![value(true, "On"), value(false, "Off")]) }
+    Select { current_value: on.to_string(), options: [("true", "On"), ("false", "Off")].into() }
+}
+
+impl From<Vec<SelectOption>> for SelectOptions {
+    fn from(values: Vec<SelectOption>) -> Self {
+        Self::Flat(values)
+    }
+}
+
+/// Values and their labels.
+impl<const N: usize> From<[(&str, &str); N]> for SelectOptions {
+    fn from(values: [(&str, &str); N]) -> Self {
+        let value = |(value, name): (&str, &str)| SelectOption {
+            value: value.into(),
+            name: name.into(),
+            ..SelectOption::default()
+        };
+        Self::Flat(values.into_iter().map(value).collect())
+    }
 }
 
 impl SelectOptions {

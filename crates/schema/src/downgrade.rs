@@ -7,7 +7,7 @@ use crate::{
     Content, ContentBlock, Dialect, Items, Patch, TerminalItem, TerminalOutputChunk, TerminalUpdate, ToolCallContent,
     ToolCallContentChunk, ToolCallStatus, ToolCallUpdate, Update, plain_text,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How much of a terminal is shown as text.
 const MAX_SHOWN_OUTPUT_BYTES: usize = 16 * 1024;
@@ -20,24 +20,24 @@ pub const META_STATUS: &str = "tieline/status";
 pub(crate) struct Calls {
     dialect: Dialect,
     /// Content changes wait for `flush`.
-    pub(crate) lazy: bool,
+    lazy: bool,
     /// All calls that were ever told of.
-    seen: HashSet<String>,
+    seen: BTreeSet<String>,
     /// The content of the calls that are not finished.
     live: BTreeMap<String, Vec<ToolCallContent>>,
-    terminals: HashMap<String, TerminalItem>,
+    terminals: BTreeMap<String, TerminalItem>,
     /// Calls whose content changed since they were told.
     stale: BTreeSet<String>,
 }
 
 impl Calls {
-    pub(crate) fn new(dialect: Dialect) -> Self {
+    pub(crate) fn new(dialect: Dialect, lazy: bool) -> Self {
         Self {
             dialect,
-            lazy: false,
-            seen: HashSet::new(),
+            lazy,
+            seen: BTreeSet::new(),
             live: BTreeMap::new(),
-            terminals: HashMap::new(),
+            terminals: BTreeMap::new(),
             stale: BTreeSet::new(),
         }
     }

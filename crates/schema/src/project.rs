@@ -51,8 +51,11 @@ pub struct Projector {
     dialect: Dialect,
     gates: Gates,
     replaying: bool,
-    told: SentMessages,
-    calls: Calls,
+    /// Growing tool content waits for [`Self::flush`].
+    throttled: bool,
+    /// Made with the first message; what follows with the first call. Most sessions of an agent are at rest.
+    told: Option<Box<SentMessages>>,
+    calls: Option<Box<Calls>>,
     /// Who speaks in chunks without an id, where ids are needed.
     run: Option<MessageKind>,
     runs: u64,
@@ -68,8 +71,9 @@ impl Projector {
             dialect,
             gates: Gates::default(),
             replaying: false,
-            told: SentMessages::default(),
-            calls: Calls::new(dialect),
+            throttled: false,
+            told: None,
+            calls: None,
             run: None,
             runs: 0,
             plans: Vec::new(),
@@ -89,8 +93,12 @@ impl Projector {
     /// content each time, so call it every 50 ms or so while [`Self::is_stale`].
     #[must_use]
     pub fn throttled(mut self) -> Self {
-        self.calls.lazy = true;
+        self.throttled = true;
         self
+    }
+
+    fn calls(&mut self) -> &mut Calls {
+        self.calls.get_or_insert_with(|| Box::new(Calls::new(self.dialect, self.throttled)))
     }
 
     /// Whether history is replayed now. A version 1 client hears of user messages only then; live it knows them. Gives what was.
@@ -140,11 +148,11 @@ impl Projector {
             }
             Update::ToolCall(call) => {
                 self.run = None;
-                self.calls.update(call, emit);
+                self.calls().update(call, emit);
             }
             Update::ToolCallContent(chunk) => {
                 self.run = None;
-                self.calls.chunk(*chunk, emit);
+                self.calls().chunk(*chunk, emit);
             }
             Update::State(StateUpdate { state: State::Idle { .. }, .. }) => {
                 self.run = None;
@@ -155,8 +163,8 @@ impl Projector {
             // A notice without a title is malformed in every dialect.
             Update::Notice(notice) if notice.title.is_empty() => {}
             update if self.dialect == Dialect::V2 => emit(update),
-            Update::Terminal(update) => self.calls.terminal(&update, emit),
-            Update::TerminalOutput(chunk) => self.calls.output(&chunk, emit),
+            Update::Terminal(update) => self.calls().terminal(&update, emit),
+            Update::TerminalOutput(chunk) => self.calls().output(&chunk, emit),
             Update::Plan(update) => self.plan(update, emit),
             Update::Notice(_) if !self.gates.notices => {}
             Update::Compaction(_) | Update::CompactionSummary(_) if !self.gates.compaction => {}
@@ -171,13 +179,15 @@ impl Projector {
 
     /// True if [`Self::flush`] has something to tell.
     pub fn is_stale(&self) -> bool {
-        self.calls.is_stale()
+        self.calls.as_ref().is_some_and(|calls| calls.is_stale())
     }
 
     /// Tells what was held back.
     pub fn flush(&mut self, emit: &mut dyn FnMut(Update)) {
         let gates = self.gates;
-        self.calls.flush(&mut |update| gates.pass(update, emit));
+        if let Some(calls) = &mut self.calls {
+            calls.flush(&mut |update| gates.pass(update, emit));
+        }
     }
 
     /// True if a version 1 client knows this already: its own prompt.
@@ -199,7 +209,7 @@ impl Projector {
         } else if self.is_echo(chunk.kind) || matches!(chunk.content, ContentBlock::Other(_)) {
             return;
         } else {
-            self.told.chunk(&mut chunk);
+            self.told.get_or_insert_default().chunk(&mut chunk);
         }
         emit(Update::Chunk(chunk));
     }
@@ -211,7 +221,7 @@ impl Projector {
         }
         if !self.is_echo(message.kind) {
             known_only(&mut message.content);
-            self.told.message(message, emit);
+            self.told.get_or_insert_default().message(message, emit);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::fnv;
 use crate::{Chunk, ContentBlock, Dialect, Message, MessageKind, Meta, Patch, Update, to_json};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use tieline_json::{Raw, write_str};
 
 /// The key in `_meta` that names the message which a message replaces.
@@ -12,7 +12,7 @@ pub const META_REPLACES: &str = "tieline/replaces";
 /// All messages that were told. Of each only a length and a fingerprint is kept, not the text.
 #[derive(Debug, Default)]
 pub(crate) struct SentMessages {
-    messages: [HashMap<String, Print>; 3],
+    messages: [BTreeMap<String, Print>; 3],
 }
 
 /// What was told of one message: a fingerprint of all its bytes, and the id it goes by now.

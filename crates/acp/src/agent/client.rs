@@ -4,17 +4,18 @@ use super::negotiated::Negotiated;
 use super::terminal::Terminal;
 use crate::error::{Error, Result};
 use crate::meta::Carried;
+use crate::request::{self, absolute, offered, within};
 use crate::wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
-use tieline_rpc::{CallError, Cancel, Peer};
+use tieline_rpc::{Cancel, Peer};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalRequest, CreateTerminalResponse, Decode, Dialect, ElicitMode,
     ElicitRequest, ElicitResponse, ElicitScope, ElicitationComplete, Implementation, Meta, PermissionRequest,
-    PermissionResponse, Raw, ReadTextFileRequest, ReadTextFileResponse, SessionId, WriteTextFileRequest,
-    WriteTextFileResponse, is_absolute,
+    PermissionResponse, ReadTextFileRequest, ReadTextFileResponse, SessionId, WriteTextFileRequest,
+    WriteTextFileResponse,
 };
 
 /// A handle on the client.
@@ -165,17 +166,12 @@ impl ClientHandle {
 
     /// Calls an extension method of the client; its name starts with `_`.
     pub async fn call<T: DeserializeOwned>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<T> {
-        let params = extension(method, params)?;
-        let read = self.carried.reading(wire::keep);
-        let pending = self.peer.call(method, wire::write(&params, self.dialect()), read).await;
-        let raw: Raw = pending.await.map_err(|error| Error::of_call(error, method, Duration::ZERO))?;
-        raw.parse().map_err(|error| Error::Unreadable(format!("{method}: {error}")))
+        request::call_extension(&self.peer, (self.dialect(), &self.carried), method, params).await
     }
 
     /// Sends an extension notification to the client; its name starts with `_`.
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<()> {
-        let params = extension(method, params)?;
-        Ok(self.peer.notify(method, wire::write(&params, self.dialect())).await?)
+        request::notify_extension(&self.peer, self.dialect(), method, params).await
     }
 
     /// The connection itself.
@@ -203,12 +199,7 @@ impl ClientHandle {
                 None => pending.await,
             }
         };
-        // The wait for room counts too: a client that does not read must not hang us.
-        let answer = match limit {
-            Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or(Err(CallError::TimedOut)),
-            None => work.await,
-        };
-        answer.map_err(|error| Error::of_call(error, method, limit.unwrap_or_default()))
+        within(limit, work).await.map_err(|error| Error::of_call(error, method, limit.unwrap_or_default()))
     }
 
     /// Refuses to ask for a file or a terminal that is not offered, or that can't be asked for.
@@ -227,26 +218,5 @@ impl ClientHandle {
 
     fn session(&self) -> Result<SessionId> {
         self.session.clone().ok_or_else(|| Error::Invalid("this needs a session".into()))
-    }
-}
-
-fn offered(offered: bool, what: &str) -> Result<()> {
-    if offered { Ok(()) } else { Err(Error::Unsupported(what.to_owned())) }
-}
-
-fn absolute(path: &str) -> Result<()> {
-    if is_absolute(path) { Ok(()) } else { Err(Error::Invalid(format!("`{path}` is not an absolute path"))) }
-}
-
-/// Checks the name of an extension and turns its parameters into JSON.
-pub(crate) fn extension(method: &str, params: &(impl Serialize + ?Sized)) -> Result<Raw> {
-    if !method.starts_with('_') {
-        return Err(Error::Invalid(format!("the name of an extension starts with `_`: {method}")));
-    }
-    let raw = Raw::of(params).map_err(|error| Error::Invalid(format!("{method}: {error}")))?;
-    match raw.get() {
-        "null" => Raw::new("{}").map_err(|error| Error::Invalid(error.to_string())),
-        text if text.starts_with('{') => Ok(raw),
-        _ => Err(Error::Invalid(format!("{method}: parameters are an object"))),
     }
 }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::meta;
 use crate::options::{fitted, set_value};
+use crate::request::takes_block;
 use crate::wire;
 use crate::work::{self, Work};
 use std::collections::HashMap;
@@ -20,13 +21,12 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tieline_json::Reader;
-use tieline_rpc::sync::Lock;
+use tieline_rpc::sync::{Condition, Lock};
 use tieline_rpc::{IdRule, Peer, Responder, Service};
 use tieline_schema::{
     AgentCall, AuthMethod, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ListResponse, ModeUpdate, Replay,
     SessionId, SessionInfo, SetOptionRequest, SetOptionResponse, mode_option,
 };
-use tokio::sync::watch;
 use tracing::Instrument;
 
 pub(crate) struct Dispatcher(pub(crate) Arc<Inner>);
@@ -39,14 +39,15 @@ pub(crate) struct Inner {
     pub(super) exact_ids: AtomicBool,
     mailbox: Arc<Mailbox>,
     /// A hello is being answered: nothing else is read meanwhile.
-    greeting: watch::Sender<bool>,
+    greeting: AtomicBool,
+    greeted: Condition,
     state: Mutex<Known>,
+    /// What was negotiated, once a request other than `initialize` has come: then it stands.
+    pub(super) settled: OnceLock<Arc<Negotiated>>,
 }
 
 pub(super) struct Known {
     pub(super) negotiated: Option<Arc<Negotiated>>,
-    /// A request other than `initialize` has come: what was negotiated stands.
-    pub(super) settled: bool,
     pub(super) sessions: HashMap<SessionId, Arc<LiveSession>>,
     /// Sessions that are being taken up.
     pub(super) loading: Vec<Loading>,
@@ -54,11 +55,12 @@ pub(super) struct Known {
 
 impl Dispatcher {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, settings: &Settings) -> Self {
-        let (about, settings, greeting) = (OnceLock::new(), settings.clone(), watch::Sender::new(false));
-        let state = Known { negotiated: None, settled: false, sessions: HashMap::new(), loading: Vec::new() };
+        let (about, settings) = (OnceLock::new(), settings.clone());
+        let (greeting, greeted) = (AtomicBool::new(false), Condition::default());
+        let state = Known { negotiated: None, sessions: HashMap::new(), loading: Vec::new() };
         let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline, &settings.limits));
-        let state = Mutex::new(state);
-        Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, greeting, state }))
+        let (state, settled) = (Mutex::new(state), OnceLock::new());
+        Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, greeting, greeted, state, settled }))
     }
 
     /// Waits until no turn runs.
@@ -98,9 +100,17 @@ impl Service for Dispatcher {
     }
 
     fn request(&self, call: AgentCall, responder: Responder) {
-        let result = match call {
+        let allowed = match &call {
+            AgentCall::Initialize(_) => Ok(()),
+            call => self.0.settle().and_then(|negotiated| self.0.gate(call, negotiated)),
+        };
+        if let Err(error) = allowed {
+            return responder.fail_now(&error.to_wire());
+        }
+        // Bookkeeping that depends on the order of messages is done here, on the reader.
+        match call {
             AgentCall::Initialize(request) => {
-                self.0.greeting.send_replace(true);
+                self.0.greeting.store(true, Ordering::SeqCst);
                 let (dispatcher, received) = (Arc::clone(&self.0), request.meta.clone());
                 tokio::spawn(meta::scope(received, async move {
                     let greeted = Greeted(&dispatcher);
@@ -110,35 +120,20 @@ impl Service for Dispatcher {
                         dispatcher.agent.initialized(client).await;
                     }
                 }));
-                return;
             }
-            call => self.0.settle().and_then(|negotiated| {
-                self.0.gate(&call, &negotiated)?;
-                Ok((call, negotiated))
-            }),
-        };
-        match result {
-            Err(error) => responder.fail_now(&error.to_wire()),
-            // Bookkeeping that depends on the order of messages is done here, on the reader.
-            Ok((AgentCall::Prompt(request), negotiated)) => {
-                let checked = self.0.check_prompt(&request.prompt, &negotiated);
-                match checked.and_then(|()| self.0.live(&request.session_id)) {
-                    Err(error) => responder.fail_now(&error.to_wire()),
-                    Ok(live) => live.accept(Prompt::new(request, responder)),
-                }
-            }
-            Ok((AgentCall::Resume(request), negotiated)) => {
+            AgentCall::Prompt(request) => match self.0.live(&request.session_id) {
+                Err(error) => responder.fail_now(&error.to_wire()),
+                Ok(live) => live.accept(Prompt::new(request, responder)),
+            },
+            AgentCall::Resume(request) => {
                 // A close that comes right behind it finds it.
                 let loading = self.0.begin_loading(&request.session_id, responder.cancel());
                 let span = tracing::debug_span!("call", method = "resume");
                 let received = request.meta.clone();
-                let resume = Arc::clone(&self.0).resume(*request, negotiated, responder, loading);
+                let resume = Arc::clone(&self.0).resume(*request, responder, loading);
                 work::start(Box::pin(meta::scope(received, resume).instrument(span)));
             }
-            Ok((call, negotiated)) => {
-                let span = tracing::debug_span!("call", method = call.wire_name(negotiated.dialect));
-                work::start(Arc::clone(&self.0).work(call, negotiated, responder, span));
-            }
+            call => work::start(Arc::clone(&self.0).work(call, responder)),
         }
     }
 
@@ -152,7 +147,7 @@ impl Service for Dispatcher {
                 }
             }
             AgentCall::Extension { method, params } => {
-                let (dispatcher, client) = (Arc::clone(&self.0), self.0.client(negotiated));
+                let (dispatcher, client) = (Arc::clone(&self.0), self.0.client(Arc::clone(negotiated)));
                 let heard = async move { dispatcher.agent.extension_notification(method.into(), params, client).await };
                 self.0.mailbox.put(bytes, heard);
             }
@@ -161,11 +156,11 @@ impl Service for Dispatcher {
     }
 
     fn pause(&self) -> Option<Work<'static, ()>> {
-        if !*self.0.greeting.borrow() {
+        if !self.0.is_greeting() {
             return self.0.mailbox.pause();
         }
-        let mut greeting = self.0.greeting.subscribe();
-        Some(Box::pin(async move { drop(greeting.wait_for(|greeting| !greeting).await) }))
+        let inner = Arc::clone(&self.0);
+        Some(Box::pin(async move { inner.greeted.wait_for(|| (!inner.is_greeting()).then_some(())).await }))
     }
 
     fn id_rule(&self) -> IdRule {
@@ -199,11 +194,16 @@ struct Greeted<'d>(&'d Inner);
 
 impl Drop for Greeted<'_> {
     fn drop(&mut self) {
-        self.0.greeting.send_replace(false);
+        self.0.greeting.store(false, Ordering::SeqCst);
+        self.0.greeted.notify_all();
     }
 }
 
 impl Inner {
+    fn is_greeting(&self) -> bool {
+        self.greeting.load(Ordering::SeqCst)
+    }
+
     pub(super) fn about(&self) -> &About {
         self.about.get_or_init(|| self.agent.about())
     }
@@ -233,15 +233,24 @@ impl Inner {
         live.writer.close();
     }
 
+    /// What the client is told of an error.
+    pub(super) fn to_wire(&self, error: &Error) -> tieline_rpc::Error {
+        self.settle().map_or_else(|_| error.to_wire(), |negotiated| negotiated.to_wire(error))
+    }
+
     /// The client, outside any session.
     pub(super) fn client(&self, negotiated: Arc<Negotiated>) -> ClientHandle {
         ClientHandle::new(self.peer.clone(), negotiated, None)
     }
 
-    fn settle(&self) -> Result<Arc<Negotiated>> {
-        let mut state = self.state();
-        state.settled = state.negotiated.is_some();
-        state.negotiated.clone().ok_or_else(|| Error::invalid_request("not_initialized"))
+    /// What was negotiated. From now on it stands.
+    pub(super) fn settle(&self) -> Result<&Arc<Negotiated>> {
+        if let Some(settled) = self.settled.get() {
+            return Ok(settled);
+        }
+        let negotiated = self.state().negotiated.clone();
+        let negotiated = negotiated.ok_or_else(|| Error::invalid_request("not_initialized"))?;
+        Ok(self.settled.get_or_init(|| negotiated))
     }
 
     /// Refuses what was not offered.
@@ -257,6 +266,7 @@ impl Inner {
             AgentCall::List(_) => newest || can.list,
             AgentCall::Close(_) => newest || can.close,
             AgentCall::Delete(_) => can.delete,
+            AgentCall::Prompt(request) if can.session => return self.check_prompt(&request.prompt, negotiated),
             _ => true,
         };
         let is_session = !matches!(call, AgentCall::Login(_) | AgentCall::Logout(_) | AgentCall::Extension { .. });
@@ -272,14 +282,7 @@ impl Inner {
             return Err(Error::invalid_params("a prompt needs at least one block"));
         }
         for (index, block) in prompt.iter().enumerate() {
-            let offered = match block {
-                ContentBlock::Text(_) | ContentBlock::ResourceLink(_) => true,
-                ContentBlock::Image(_) => can.image,
-                ContentBlock::Audio(_) => can.audio,
-                ContentBlock::Resource(_) => can.embedded_context,
-                ContentBlock::Other(_) => false,
-            };
-            if !offered {
+            if !takes_block(can, block) {
                 let kind = block.tag();
                 return Err(Error::invalid_params(format!("prompt.{index}: this agent takes no `{kind}` blocks")));
             }
@@ -289,29 +292,25 @@ impl Inner {
 
     /// Everything that may take its time, to be run in a task of its own. Boxed one by one: opening a session is small, and
     /// should not have the size of the largest of them.
-    fn work(
-        self: Arc<Self>,
-        call: AgentCall,
-        negotiated: Arc<Negotiated>,
-        responder: Responder,
-        span: tracing::Span,
-    ) -> Work<'static, ()> {
+    fn work(self: Arc<Self>, call: AgentCall, responder: Responder) -> Work<'static, ()> {
+        let dialect = self.settle().map_or(Dialect::V1, |negotiated| negotiated.dialect);
+        let span = tracing::debug_span!("call", method = call.wire_name(dialect));
         let received = call.meta().cloned();
         match call {
             AgentCall::NewSession(request) => {
-                Box::pin(meta::scope(received, self.open(request, negotiated, responder)).instrument(span))
+                Box::pin(meta::scope(received, self.open(request, responder)).instrument(span))
             }
             call => {
                 let answered = async move {
                     let done = {
-                        let work = pin!(self.perform(call, &negotiated));
+                        let work = pin!(self.perform(call, dialect));
                         self.unless_withdrawn(&responder, work).await
                     };
                     self.peer.room().await;
                     match done {
                         Ok(Some(json)) => responder.reply_now(|out| out.extend_from_slice(&json)),
-                        Ok(None) => reply(responder, &Done { meta: meta::taken() }, negotiated.dialect),
-                        Err(error) => responder.fail_now(&negotiated.to_wire(&error)),
+                        Ok(None) => reply(responder, &Done { meta: meta::taken() }, dialect),
+                        Err(error) => responder.fail_now(&self.to_wire(&error)),
                     }
                 };
                 Box::pin(meta::scope(received, answered).instrument(span))
@@ -340,13 +339,8 @@ impl Inner {
 
     /// Does what is asked and gives the answer, if there is more to say than that it is done. What is seldom asked is
     /// boxed, so that all of it together is small; an `async fn` would keep the call twice.
-    fn perform<'a>(
-        &'a self,
-        call: AgentCall,
-        negotiated: &'a Arc<Negotiated>,
-    ) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send + 'a {
-        let dialect = negotiated.dialect;
-        let client = || self.client(Arc::clone(negotiated));
+    fn perform(&self, call: AgentCall, dialect: Dialect) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send + '_ {
+        let client = || self.settle().map(|negotiated| self.client(Arc::clone(negotiated)));
         async move {
             match call {
                 AgentCall::List(request) => {
@@ -358,12 +352,12 @@ impl Inner {
                     return Ok(Some(wire::encode(&Box::pin(self.set_option(request)).await?, dialect)));
                 }
                 AgentCall::Extension { method, params } => {
-                    let answer = self.agent.extension(method.into(), params, client()).await?;
+                    let answer = self.agent.extension(method.into(), params, client()?).await?;
                     return Ok(Some(wire::encode(&answer, dialect)));
                 }
                 AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await?,
-                AgentCall::Login(request) => self.login(request.method_id, client()).await?,
-                AgentCall::Logout(_) => self.agent.logout(client()).await?,
+                AgentCall::Login(request) => self.login(request.method_id, client()?).await?,
+                AgentCall::Logout(_) => self.agent.logout(client()?).await?,
                 AgentCall::Close(request) => Box::pin(self.close(&request.session_id, dialect)).await?,
                 AgentCall::Delete(request) => Box::pin(self.delete(request.session_id)).await?,
                 AgentCall::CancelToolCall(request) => {
@@ -392,9 +386,9 @@ impl Inner {
     async fn set_mode(&self, id: &SessionId, mode_id: String) -> Result<()> {
         let live = self.live(id)?;
         let _one_at_a_time = live.change().await;
-        let config_id = live.writer.look_at_options(|options| mode_option(options).map(|mode| mode.config_id.clone()));
-        let Some(config_id) = config_id else { return Err(Error::method_not_found("session/set_mode")) };
-        if let Some(after) = Self::change(&live, config_id, ConfigValue::Id(mode_id))?.await? {
+        let mode = |options: &[ConfigOption]| mode_option(options).map(|mode| mode.config_id.clone());
+        let mode = |options: &[ConfigOption]| mode(options).ok_or_else(|| Error::method_not_found("session/set_mode"));
+        if let Some(after) = Self::change(&live, mode, ConfigValue::Id(mode_id))?.await? {
             // Modes and options are two views of one thing: the other view is told.
             Box::pin(live.writer.options_changed(after)).await?;
         }
@@ -406,7 +400,7 @@ impl Inner {
         let _one_at_a_time = live.change().await;
         let mode = |list: &[ConfigOption]| mode_option(list).and_then(ConfigOption::value);
         let mode_before = live.writer.look_at_options(mode);
-        let after = Self::change(&live, request.config_id, request.value)?.await?;
+        let after = Self::change(&live, |_| Ok(request.config_id), request.value)?.await?;
         let after = after.unwrap_or_else(|| live.writer.options());
         let mode_after = mode(&after).filter(|after| mode_before.as_ref() != Some(after));
         if let (Dialect::V1, Some(ConfigValue::Id(mode_id))) = (live.writer.dialect(), mode_after) {
@@ -416,18 +410,23 @@ impl Inner {
     }
 
     /// Changes one option: checked at once, done by the session when it is waited for. Gives all options if any of them changed.
-    fn change(live: &LiveSession, id: String, value: ConfigValue) -> Result<impl Future<Output = Changed> + Send> {
-        let checked = live.writer.look_at_options(|options| {
+    fn change(
+        live: &LiveSession,
+        which: impl FnOnce(&[ConfigOption]) -> Result<String>,
+        value: ConfigValue,
+    ) -> Result<impl Future<Output = Changed> + Send> {
+        let (id, value, moved) = live.writer.look_at_options(|options| {
+            let id = which(options)?;
             let value = fitted(options, &id, value);
             if options.iter().any(|option| option.config_id == id && option.has_value(&value)) {
-                return Some((value, None));
+                return Ok((id, value, None));
             }
             let mut options = options.to_vec();
-            set_value(&mut options, &id, &value).then_some((value, Some(options)))
-        });
-        let Some((value, moved)) = checked else {
-            return Err(Error::invalid_params(format!("no option `{id}` with this value")));
-        };
+            if set_value(&mut options, &id, &value) {
+                return Ok((id, value, Some(options)));
+            }
+            Err(Error::invalid_params(format!("no option `{id}` with this value")))
+        })?;
         let work = live.session.set_option(id, value);
         Ok(async move {
             let changed = work.await?.or(moved);

@@ -37,7 +37,7 @@ impl Inner {
         let mut state = self.state();
         if let Some(before) = &state.negotiated {
             // Current v2 allows another try before anything else was asked.
-            let again = before.dialect == Dialect::V2 && !state.settled && request.protocol_version >= 2;
+            let again = before.dialect == Dialect::V2 && self.settled.get().is_none() && request.protocol_version >= 2;
             if !again {
                 return Err(Error::invalid_request("already_initialized"));
             }

@@ -10,13 +10,12 @@ use crate::wire::new_id;
 use crate::work::{self, Caught, Panicked, Work};
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tieline_rpc::sync::{Lock, when};
+use tieline_rpc::sync::{Condition, Lock};
 use tieline_rpc::{Cancel, Responder};
 use tieline_schema::{ContentBlock, Dialect, Failure, Meta, PromptRequest, PromptResponse, State, StopReason};
-use tokio::sync::Notify;
 use tracing::Instrument;
 
 pub(crate) struct LiveSession {
@@ -24,9 +23,10 @@ pub(crate) struct LiveSession {
     pub(crate) session: Arc<dyn AnySession>,
     place: Mutex<Place>,
     turns: Mutex<Turns>,
-    idle: Notify,
     /// Options are changed one at a time.
-    changing: tokio::sync::Mutex<()>,
+    changing: AtomicBool,
+    /// Something came to its end: a turn, the work on all prompts, a change of options.
+    ended: Condition,
     /// A handler that ignores a cancel is dropped after this time.
     grace: Duration,
     /// So many prompts may wait for their turn (current v2).
@@ -73,6 +73,16 @@ impl Prompt {
     }
 }
 
+/// The options of a session are being changed.
+pub(crate) struct Changing<'s>(&'s LiveSession);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.changing.store(false, Ordering::Release);
+        self.0.ended.notify_all();
+    }
+}
+
 impl LiveSession {
     pub(crate) fn new(
         writer: Arc<SessionWriter>,
@@ -81,18 +91,19 @@ impl LiveSession {
         settings: &Settings,
     ) -> Arc<Self> {
         let (place, grace, max_waiting) = (Mutex::new(place), settings.cancel_grace, settings.waiting_prompts);
-        let (turns, idle, changing) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::new(()));
-        let live = Arc::new(Self { writer, session, place, turns, idle, changing, grace, max_waiting });
+        let (turns, changing, ended) = (Mutex::default(), AtomicBool::new(false), Condition::default());
+        let live = Arc::new(Self { writer, session, place, turns, changing, ended, grace, max_waiting });
         let _ = live.writer.live.set(Arc::downgrade(&live));
         live
     }
 
     /// Options are changed one at a time.
-    pub(crate) async fn change(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        match self.changing.try_lock() {
-            Ok(change) => change,
+    pub(crate) async fn change(&self) -> Changing<'_> {
+        let begin = || (!self.changing.swap(true, Ordering::Acquire)).then_some(Changing(self));
+        match begin() {
+            Some(change) => change,
             // Boxed: it is rare, and everybody else would have its size.
-            Err(_) => Box::pin(self.changing.lock()).await,
+            None => Box::pin(self.ended.wait_for(begin)).await,
         }
     }
 
@@ -196,12 +207,12 @@ impl LiveSession {
 
     /// Waits until no turn runs and everything about the last one is said.
     pub(crate) async fn idle(&self) {
-        when(&self.idle, || (self.turns().workers == 0).then_some(())).await;
+        self.ended.wait_for(|| (self.turns().workers == 0).then_some(())).await;
     }
 
     /// Waits until a turn is over and its end is said.
     pub(crate) async fn turn_over(&self, number: u64) {
-        when(&self.idle, || (!self.writer.is_turn(number)).then_some(())).await;
+        self.ended.wait_for(|| (!self.writer.is_turn(number)).then_some(())).await;
     }
 
     /// Works on a prompt, and then on those that came meanwhile. The prompt has one place in here: each argument of an `async fn`
@@ -214,10 +225,10 @@ impl LiveSession {
                 static LAST: AtomicU64 = AtomicU64::new(0);
                 let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
                 self.turn(number, &mut next).await;
-                self.idle.notify_waiters();
+                self.ended.notify_all();
             }
             self.turns().workers -= 1;
-            self.idle.notify_waiters();
+            self.ended.notify_all();
         }
     }
 
@@ -240,12 +251,13 @@ impl LiveSession {
         let Some(Prompt { content, mut responder, cancel, meta }) = next.take() else { return };
         let writer = &self.writer;
         let own = responder.is_none();
-        let message_id = new_id("user");
-        let turn = Turn::new(Arc::clone(writer), number, cancel.clone(), message_id.clone(), own);
+        let turn = Turn::new(Arc::clone(writer), number, cancel.clone(), new_id("user"), own);
+        let shared = Arc::clone(&turn.shared);
+        let message_id = shared.message_id.as_str();
         let span = tracing::info_span!("turn", session = %writer.id(), number);
         let mut answer_meta = None;
         if !own {
-            let taken_in = self.session.accept(&message_id, &content);
+            let taken_in = self.session.accept(message_id, &content);
             let result;
             (result, answer_meta) = self.supervise(&cancel, span.clone(), meta.clone(), taken_in).await;
             if let Err(error) = result {
@@ -261,10 +273,10 @@ impl LiveSession {
             || {
                 if let Some(responder) = at_once {
                     let meta = answer_meta.clone();
-                    reply(responder, &PromptResponse { meta, ..PromptResponse::accepted(&*message_id) }, Dialect::V2);
+                    reply(responder, &PromptResponse { meta, ..PromptResponse::accepted(message_id) }, Dialect::V2);
                 }
             },
-            (!own).then_some((&*message_id, &*content)),
+            (!own).then_some((message_id, &*content)),
         );
         let work = self.session.prompt(turn, content);
         let (result, end_meta) = self.supervise(&cancel, span, meta, work).await;
@@ -320,6 +332,8 @@ impl LiveSession {
     ) -> (Result<T>, Option<Meta>) {
         let mut work = pin!(meta::scope(received, work.instrument(span)));
         let done = tokio::select! {
+            // Mostly it is done at once, and nobody needs to wait for a cancel.
+            biased;
             done = Caught(work.as_mut()) => Some(done),
             () = cancel.cancelled() => Box::pin(tokio::time::timeout(self.grace, Caught(work.as_mut()))).await.ok(),
         };

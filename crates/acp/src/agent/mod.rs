@@ -22,7 +22,6 @@ mod tool;
 mod turn;
 
 pub use client::ClientHandle;
-pub(crate) use client::extension;
 pub use function::{FnAgent, from_fn};
 pub use memory::Memory;
 pub use permission::{Ask, Decision};

@@ -129,7 +129,7 @@ impl SessionHandle {
         inner.admit(None)?;
         let before = inner.background.replace(work).unwrap_or_default();
         if inner.background.as_ref() != Some(&before) {
-            let state = inner.state.clone();
+            let state = inner.state();
             self.writer.state(&mut inner, state);
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::negotiated::Negotiated;
 use super::session_handle::Recorder;
 use crate::error::{Error, Result};
 use crate::wire;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tieline_rpc::sync::Lock;
@@ -43,8 +43,6 @@ pub(crate) struct Inner {
     history: Option<History>,
     /// The turn that may add updates.
     turn: Option<u64>,
-    /// What the session is doing, as it was told last; without why it stopped.
-    pub(super) state: State,
     /// What goes on beside the turns; `None` if the agent does not say.
     pub(super) background: Option<Vec<Background>>,
     /// How many questions to the user are open.
@@ -52,7 +50,7 @@ pub(crate) struct Inner {
     /// Tool calls of the turn that have no final status yet.
     open_calls: Vec<String>,
     /// What the client may stop one by one.
-    stoppable: HashMap<Stoppable, Cancel>,
+    stoppable: BTreeMap<Stoppable, Cancel>,
     commands: Vec<Command>,
     pub(crate) title: Option<String>,
     closed: bool,
@@ -62,7 +60,7 @@ pub(crate) struct Inner {
 pub(crate) type Held = (Update, Option<Meta>);
 
 /// Something that can be stopped on its own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stoppable {
     ToolCall(String),
     Terminal(String),
@@ -77,11 +75,10 @@ impl SessionWriter {
             held: None,
             history: remember.then(new_history),
             turn: None,
-            state: State::default(),
             background: None,
             asking: 0,
             open_calls: Vec::new(),
-            stoppable: HashMap::new(),
+            stoppable: BTreeMap::new(),
             commands: Vec::new(),
             title: None,
             closed: false,
@@ -254,8 +251,6 @@ impl SessionWriter {
     }
 
     fn state_with(&self, inner: &mut Inner, state: State, meta: Option<Meta>) {
-        // Told again, it is no new end.
-        inner.state = if state.is_idle() { State::default() } else { state.clone() };
         if self.dialect() == Dialect::V2 {
             let _ = self.put(inner, StateUpdate { state, background: inner.background.clone(), meta }.into(), None);
         }
@@ -388,8 +383,9 @@ impl SessionWriter {
 
     /// Takes note of what the answer to opening a session tells the client.
     pub(crate) fn set_up(&self, options: Vec<ConfigOption>, commands: Vec<Command>) {
-        self.set_options(options);
-        self.lock().commands = commands;
+        let mut inner = self.lock();
+        inner.projector.set_options(options);
+        inner.commands = commands;
     }
 
     /// Takes note of options that an answer tells the client.
@@ -465,6 +461,15 @@ impl Inner {
             return Err(Error::TurnOver);
         }
         Ok(())
+    }
+
+    /// What the session is doing; without why it stopped.
+    pub(super) fn state(&self) -> State {
+        match (self.turn, self.asking) {
+            (None, _) => State::default(),
+            (Some(_), 0) => State::Running,
+            (Some(_), _) => State::RequiresAction,
+        }
     }
 
     fn note(&mut self, update: &Update) {

@@ -10,6 +10,7 @@ use super::session_writer::SessionWriter;
 use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::meta;
+use crate::request::reaches_server;
 use crate::wire;
 use std::pin::pin;
 use std::sync::Arc;
@@ -93,13 +94,8 @@ impl Inner {
             servers => servers.unwrap_or_default(),
         };
         for server in &servers {
-            let offered = match server {
-                McpServer::Stdio(_) => can.mcp_stdio || dialect == Dialect::V1,
-                McpServer::Http(_) => can.mcp_http,
-                McpServer::Sse(_) => can.mcp_sse,
-                McpServer::Other(_) => false,
-            };
-            if !offered {
+            let always = matches!(server, McpServer::Stdio(_)) && dialect == Dialect::V1;
+            if !always && !reaches_server(can, server) {
                 return Err(Error::invalid_params(format!("this agent takes no `{}` MCP servers", server.kind())));
             }
         }
@@ -107,31 +103,24 @@ impl Inner {
     }
 
     /// Opens a session and answers.
-    pub(super) async fn open(
-        self: Arc<Self>,
-        request: NewSessionRequest,
-        negotiated: Arc<Negotiated>,
-        responder: Responder,
-    ) {
-        let opening = pin!(self.opened_by_agent(request, &negotiated));
+    pub(super) async fn open(self: Arc<Self>, request: NewSessionRequest, responder: Responder) {
+        let opening = pin!(self.opened_by_agent(request));
         match self.unless_withdrawn(&responder, opening).await {
             Ok(ready) => self.ready(ready, true, responder),
-            Err(error) => Box::pin(refuse(error, &negotiated, responder)).await,
+            Err(error) => Box::pin(self.refuse(error, responder)).await,
         }
     }
 
+    async fn refuse(&self, error: Error, responder: Responder) {
+        responder.fail(&self.to_wire(&error)).await;
+    }
+
     /// Takes up a session and answers.
-    pub(super) async fn resume(
-        self: Arc<Self>,
-        request: ResumeRequest,
-        negotiated: Arc<Negotiated>,
-        responder: Responder,
-        loading: LoadingGuard,
-    ) {
-        let resumed = Box::pin(self.resumed(request, &negotiated, responder.cancel())).await;
+    pub(super) async fn resume(self: Arc<Self>, request: ResumeRequest, responder: Responder, loading: LoadingGuard) {
+        let resumed = Box::pin(self.resumed(request, responder.cancel())).await;
         match resumed {
             Ok(ready) => self.ready(ready, false, responder),
-            Err(error) => Box::pin(refuse(error, &negotiated, responder)).await,
+            Err(error) => Box::pin(self.refuse(error, responder)).await,
         }
         drop(loading);
     }
@@ -140,7 +129,8 @@ impl Inner {
         SessionWriter::new(id, self.peer.clone(), Arc::clone(negotiated), self.memory().is_some())
     }
 
-    async fn opened_by_agent(&self, request: NewSessionRequest, negotiated: &Arc<Negotiated>) -> Result<Ready> {
+    async fn opened_by_agent(&self, request: NewSessionRequest) -> Result<Ready> {
+        let negotiated = self.settle()?;
         let NewSessionRequest { cwd, additional_directories, mcp_servers, meta, .. } = request;
         let mcp_servers = self.check_setup(&cwd, &additional_directories, mcp_servers, negotiated.dialect)?;
         let place = Place { cwd: cwd.clone(), additional_directories: additional_directories.clone() };
@@ -190,7 +180,8 @@ impl Inner {
         }
     }
 
-    async fn resumed(&self, request: ResumeRequest, negotiated: &Arc<Negotiated>, cancel: &Cancel) -> Result<Ready> {
+    async fn resumed(&self, request: ResumeRequest, cancel: &Cancel) -> Result<Ready> {
+        let negotiated = self.settle()?;
         let ResumeRequest { session_id: id, cwd, additional_directories, mcp_servers, replay, meta, .. } = request;
         let (replay, servers) = match replay {
             // `session/resume` never required the list of servers.
@@ -318,9 +309,4 @@ impl Inner {
         }
         self.agent.delete(id).await
     }
-}
-
-async fn refuse(error: Error, negotiated: &Negotiated, responder: Responder) {
-    let error = negotiated.to_wire(&error);
-    responder.fail(&error).await;
 }

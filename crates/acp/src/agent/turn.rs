@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) writer: Arc<SessionWriter>,
     pub(crate) number: u64,
     pub(crate) cancel: Cancel,
-    message_id: String,
+    pub(super) message_id: String,
     own: bool,
     /// The message that is being said: its kind and id.
     current: Mutex<Option<(MessageKind, Arc<str>)>>,

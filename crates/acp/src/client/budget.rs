@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tieline_rpc::sync::when;
-use tokio::sync::Notify;
+use tieline_rpc::sync::Condition;
 
 /// How many unread bytes all sessions of a connection may have together.
 #[derive(Debug)]
 pub(crate) struct Budget {
     used: AtomicUsize,
     limit: usize,
-    freed: Notify,
+    freed: Condition,
 }
 
 impl Budget {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), limit, freed: Notify::new() })
+        Arc::new(Self { used: AtomicUsize::new(0), limit, freed: Condition::default() })
     }
 
     pub(super) fn take(&self, bytes: usize) {
@@ -25,7 +24,7 @@ impl Budget {
     pub(super) fn give(&self, bytes: usize) {
         let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
         if before >= self.limit && before - bytes < self.limit {
-            self.freed.notify_waiters();
+            self.freed.notify_all();
         }
     }
 
@@ -38,6 +37,6 @@ impl Budget {
     }
 
     pub(crate) async fn freed(&self) {
-        when(&self.freed, || (!self.is_spent()).then_some(())).await;
+        self.freed.wait_for(|| (!self.is_spent()).then_some(())).await;
     }
 }

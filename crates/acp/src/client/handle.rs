@@ -3,9 +3,9 @@
 use super::builder::Deadlines;
 use super::dispatcher::DispatcherState;
 use super::session::{Core, Session, check_paths};
-use crate::agent::extension;
 use crate::error::{Error, Result};
 use crate::meta::Carried;
+use crate::request::{self, absolute, offered, reaches_server, takes_block, within};
 use crate::wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use tieline_rpc::{CallError, Peer};
 use tieline_schema::{
     AgentCall, AgentCapabilities, AuthMethod, ContentBlock, Decode, Dialect, Done, Implementation, InitializeResponse,
-    ListRequest, ListResponse, LoginRequest, McpServer, Meta, NewSessionRequest, Raw, Replay, ResumeRequest, SessionId,
-    SessionRequest, SessionSetup, Update, is_absolute,
+    ListRequest, ListResponse, LoginRequest, McpServer, Meta, NewSessionRequest, Replay, ResumeRequest, SessionId,
+    SessionRequest, SessionSetup, Update,
 };
 use tokio::time::timeout;
 
@@ -127,28 +127,23 @@ impl AgentHandle {
 
     fn check_resume(&self, request: &ResumeRequest) -> Result<SessionId> {
         let can = self.capabilities();
-        let (offered, what) = match request.replay {
+        let (can, what) = match request.replay {
             Replay::None => (can.resume, "resuming sessions"),
             _ => (can.load, "loading sessions"),
         };
-        offer(offered, what)?;
+        offered(can, what)?;
         self.check_setup(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref())?;
         Ok(request.session_id.clone())
     }
 
     fn check_setup(&self, cwd: &String, roots: &[String], servers: Option<&[McpServer]>) -> Result<()> {
         let can = self.capabilities();
-        offer(can.session, "sessions")?;
+        offered(can.session, "sessions")?;
         check_paths(std::iter::once(cwd).chain(roots))?;
-        offer(roots.is_empty() || can.additional_directories, "additional directories")?;
+        offered(roots.is_empty() || can.additional_directories, "additional directories")?;
         for server in servers.unwrap_or_default() {
-            let offered = match server {
-                McpServer::Stdio(_) => can.mcp_stdio,
-                McpServer::Http(_) => can.mcp_http,
-                McpServer::Sse(_) => can.mcp_sse,
-                McpServer::Other(_) => self.dialect() != Dialect::V1,
-            };
-            offer(offered, &format!("MCP servers of the kind `{}`", server.kind()))?;
+            let unknown = matches!(server, McpServer::Other(_)) && self.dialect() != Dialect::V1;
+            offered(unknown || reaches_server(can, server), &format!("MCP servers of the kind `{}`", server.kind()))?;
         }
         Ok(())
     }
@@ -212,7 +207,7 @@ impl AgentHandle {
 
     /// Lists sessions, one page.
     pub async fn list(&self, request: ListRequest) -> Result<ListResponse> {
-        offer(self.capabilities().list, "listing sessions")?;
+        offered(self.capabilities().list, "listing sessions")?;
         if let Some(cwd) = &request.cwd {
             absolute(cwd)?;
         }
@@ -221,7 +216,7 @@ impl AgentHandle {
 
     /// Deletes a session.
     pub async fn delete(&self, id: impl Into<SessionId>) -> Result<()> {
-        offer(self.capabilities().delete, "deleting sessions")?;
+        offered(self.capabilities().delete, "deleting sessions")?;
         let call = AgentCall::Delete(SessionRequest::from(id.into()));
         self.shared.ask::<Done>(call, &self.carried).await.map(drop)
     }
@@ -241,24 +236,20 @@ impl AgentHandle {
 
     /// Logs out.
     pub async fn logout(&self) -> Result<()> {
-        offer(self.capabilities().logout, "logging out")?;
+        offered(self.capabilities().logout, "logging out")?;
         self.shared.ask::<Done>(AgentCall::Logout(Done::default()), &self.carried).await.map(drop)
     }
 
     /// Calls an extension method of the agent; its name starts with `_`.
     pub async fn call<T: DeserializeOwned>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<T> {
-        let params = extension(method, params)?;
-        let read = self.carried.reading(wire::keep);
-        let pending = self.shared.peer.call(method, wire::write(&params, self.dialect()), read).await;
-        let answer = pending.await.map_err(|error| Error::of_call(error, method, Duration::ZERO));
-        let raw: Raw = answer.map_err(|error| error.of_agent(self.auth_methods()))?;
-        raw.parse().map_err(|error| Error::Unreadable(format!("{method}: {error}")))
+        let how = (self.dialect(), &self.carried);
+        let answer = request::call_extension(&self.shared.peer, how, method, params).await;
+        answer.map_err(|error| error.of_agent(self.auth_methods()))
     }
 
     /// Sends an extension notification to the agent; its name starts with `_`.
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<()> {
-        let params = extension(method, params)?;
-        Ok(self.shared.peer.notify(method, wire::write(&params, self.dialect())).await?)
+        request::notify_extension(&self.shared.peer, self.dialect(), method, params).await
     }
 
     /// Whether the agent was told of the files and terminals that are offered, and can ask for them.
@@ -301,12 +292,7 @@ impl Shared {
         let method = self.method(&call)?;
         let read = carried.reading(read);
         let work = async { self.peer.call(method, wire::write(&call, self.dialect), read).await.await };
-        // The wait for room counts too: an agent that does not read must not hang us.
-        let answer = match limit {
-            Some(limit) => timeout(limit, work).await.unwrap_or(Err(CallError::TimedOut)),
-            None => work.await,
-        };
-        match answer {
+        match within(limit, work).await {
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.explain(Error::of_call(error, method, limit.unwrap_or_default())).await),
         }
@@ -328,28 +314,14 @@ impl Shared {
 
     pub(crate) fn check_prompt(&self, prompt: &[ContentBlock]) -> Result<()> {
         let can = &self.about.capabilities;
-        offer(can.session, "sessions")?;
+        offered(can.session, "sessions")?;
         if prompt.is_empty() {
             return Err(Error::Invalid("a prompt needs at least one block".into()));
         }
         for block in prompt {
-            let offered = match block {
-                ContentBlock::Text(_) | ContentBlock::ResourceLink(_) => true,
-                ContentBlock::Image(_) => can.image,
-                ContentBlock::Audio(_) => can.audio,
-                ContentBlock::Resource(_) => can.embedded_context,
-                ContentBlock::Other(_) => self.dialect != Dialect::V1,
-            };
-            offer(offered, &format!("`{}` blocks in prompts", block.tag()))?;
+            let unknown = matches!(block, ContentBlock::Other(_)) && self.dialect != Dialect::V1;
+            offered(unknown || takes_block(can, block), &format!("`{}` blocks in prompts", block.tag()))?;
         }
         Ok(())
     }
-}
-
-fn offer(offered: bool, what: &str) -> Result<()> {
-    if offered { Ok(()) } else { Err(Error::Unsupported(what.to_owned())) }
-}
-
-pub(crate) fn absolute(path: &str) -> Result<()> {
-    if is_absolute(path) { Ok(()) } else { Err(Error::Invalid(format!("`{path}` is not an absolute path"))) }
 }

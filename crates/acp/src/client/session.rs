@@ -1,11 +1,12 @@
 //! One conversation, seen from the client.
 
-use super::handle::{Shared, absolute};
+use super::handle::Shared;
 use super::turn::Turn;
 use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use crate::meta::Carried;
 use crate::options::{fitted, set_value};
+use crate::request::absolute;
 use crate::wire::{self, new_id};
 use std::sync::Arc;
 use std::time::Duration;

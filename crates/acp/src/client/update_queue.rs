@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_rpc::Cancel;
-use tieline_rpc::sync::{Lock, when};
+use tieline_rpc::sync::{Condition, Lock};
 use tieline_schema::{
     Chunk, Command, ConfigOption, ConfigValue, ContentBlock, Message, MessageKind, Meta, PromptResponse,
     SessionNotification, State, StateUpdate, StopReason, ToolCallUpdate, Update, mode_option,
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 enum Item {
     /// As it came, and how many bytes it takes.
@@ -26,7 +26,7 @@ enum Item {
 
 pub(crate) struct UpdateQueue {
     inner: Mutex<Inner>,
-    wake: Notify,
+    wake: Condition,
     budget: Arc<Budget>,
     /// How many session objects read it.
     owners: AtomicUsize,
@@ -67,7 +67,7 @@ struct OpenTurn {
 
 impl UpdateQueue {
     pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
-        Arc::new(Self { inner: Mutex::default(), wake: Notify::new(), budget, owners: AtomicUsize::new(0) })
+        Arc::new(Self { inner: Mutex::default(), wake: Condition::default(), budget, owners: AtomicUsize::new(0) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -109,7 +109,7 @@ impl UpdateQueue {
         }
         inner.items.extend(ends);
         drop(inner);
-        self.wake.notify_waiters();
+        self.wake.notify_all();
     }
 
     /// Registers a turn before its prompt is sent. Where prompts can't be queued, only one may be open. `said` is the user's
@@ -142,7 +142,7 @@ impl UpdateQueue {
             let told = SessionNotification { update: said.into(), ..SessionNotification::default() };
             inner.items.push_back(Item::Update(Box::new(told), 0));
             drop(inner);
-            self.wake.notify_waiters();
+            self.wake.notify_all();
         }
         Ok(state)
     }
@@ -172,18 +172,18 @@ impl UpdateQueue {
             inner.items.push_back(Item::End(Arc::clone(turn), end));
         }
         drop(inner);
-        self.wake.notify_waiters();
+        self.wake.notify_all();
     }
 
     /// The next update of a turn; `None` once it has ended.
     pub(crate) async fn next_of(&self, turn: &TurnState) -> Option<Update> {
-        let next = when(&self.wake, || if turn.has_ended() { Some(None) } else { self.pop(Some(turn)) });
+        let next = self.wake.wait_for(|| if turn.has_ended() { Some(None) } else { self.pop(Some(turn)) });
         next.await.map(|told| told.update)
     }
 
     /// The next update, in or outside a turn; `None` once the session is closed and everything is read.
     pub(crate) async fn next(&self) -> Option<Update> {
-        let next = when(&self.wake, || self.pop(None).or_else(|| self.lock().closed.is_some().then_some(None)));
+        let next = self.wake.wait_for(|| self.pop(None).or_else(|| self.lock().closed.is_some().then_some(None)));
         next.await.map(|told| told.update)
     }
 
@@ -227,7 +227,7 @@ impl UpdateQueue {
             Item::End(turn, result) => {
                 turn.finish(result);
                 // Others may wait for this end.
-                self.wake.notify_waiters();
+                self.wake.notify_all();
             }
         }
         None
@@ -237,13 +237,13 @@ impl UpdateQueue {
     pub(crate) async fn reached(&self) {
         let (waits, reached) = oneshot::channel();
         self.lock().items.push_back(Item::Mark(waits));
-        self.wake.notify_waiters();
+        self.wake.notify_all();
         let _ = reached.await;
     }
 
     /// Waits until the end of a turn was taken by whoever reads.
     pub(crate) async fn ended(&self, turn: &TurnState) {
-        when(&self.wake, || turn.has_ended().then_some(())).await;
+        self.wake.wait_for(|| turn.has_ended().then_some(())).await;
     }
 
     /// Waits until the agent has accepted a prompt, or the end of its turn is here, read or not.
@@ -259,7 +259,7 @@ impl UpdateQueue {
                 None => turn.result().or_else(|| inner.items.iter().find_map(ended)).map(|end| end.map(drop)),
             }
         };
-        when(&self.wake, answer).await
+        self.wake.wait_for(answer).await
     }
 
     /// Nobody reads this turn any more: what it says is thrown away, everything else is kept.
@@ -286,7 +286,7 @@ impl UpdateQueue {
 
     /// Waits until no turn is open.
     pub(crate) async fn idle(&self) {
-        when(&self.wake, || self.lock().turns.is_empty().then_some(())).await;
+        self.wake.wait_for(|| self.lock().turns.is_empty().then_some(())).await;
     }
 
     /// True if a turn is open that nobody reads.
@@ -302,7 +302,7 @@ impl UpdateQueue {
             inner.items.push_back(Item::End(turn.state, Err(error.clone())));
         }
         drop(inner);
-        self.wake.notify_waiters();
+        self.wake.notify_all();
     }
 
     /// A question to the user is open; the flag is raised when the turn is cancelled.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tieline::agent::{About, Agent, Ask, Opened, Opening, Session, Turn};
-use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
+use tieline::schema::ConfigCategory;
 use tieline::{ConfigOption, ContentBlock, Error, PermissionOptionKind, Result, StopReason, ToolCallUpdate, agent};
 use tieline_bench::{Task, session_id, text};
 
@@ -22,9 +22,7 @@ impl Agent for Echo {
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
         opening.session.set_id(session_id(self.sessions.fetch_add(1, Ordering::Relaxed) + 1).into());
-        let choice = SelectOption { value: "code".into(), name: "Code".into(), ..SelectOption::default() };
-        let mut mode = ConfigOption::select("mode", "Mode", "code", SelectOptions::Flat(vec![choice]));
-        mode.category = Some(ConfigCategory::Mode);
+        let mode = ConfigOption::select("mode", "Mode", "code", [("code", "Code")]).category(ConfigCategory::Mode);
         Ok(Opened::new(Conversation).options(vec![mode]))
     }
 }

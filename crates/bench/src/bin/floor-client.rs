@@ -50,18 +50,37 @@ struct Content<'a> {
     text: Cow<'a, str>,
 }
 
+#[derive(Default)]
+struct Tally {
+    updates: usize,
+    bytes: usize,
+}
+
+impl Tally {
+    fn add(&mut self, text: &str) {
+        self.updates += 1;
+        self.bytes += text.len();
+    }
+}
+
 struct Agent<R, W> {
     input: R,
     output: W,
     last_id: u64,
     line: Vec<u8>,
-    /// How many updates and bytes of text each session had.
-    sessions: HashMap<String, (usize, usize)>,
+    /// What came for each session and was not read yet.
+    sessions: HashMap<String, Vec<String>>,
 }
 
 impl<R: BufRead, W: Write> Agent<R, W> {
-    /// Calls a method and reads on until it is answered. Gives the id of a session, if the answer has one.
-    fn call(&mut self, method: &str, params: &serde_json::Value) -> io::Result<Option<String>> {
+    /// Calls a method and reads on until it is answered. Gives the id of a session, if the answer has one. What comes for the session
+    /// that is `read` is counted at once; what comes for another one is kept until somebody asks for it.
+    fn call(
+        &mut self,
+        method: &str,
+        params: &serde_json::Value,
+        read: (&str, &mut Tally),
+    ) -> io::Result<Option<String>> {
         self.last_id += 1;
         let message = serde_json::json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params});
         writeln!(self.output, "{message}")?;
@@ -73,10 +92,13 @@ impl<R: BufRead, W: Write> Agent<R, W> {
             if let Some(Notification { session_id, update: Update { session_update, content: Some(content) } }) =
                 message.params
                 && session_update == "agent_message_chunk"
-                && let Some((updates, bytes)) = self.sessions.get_mut(&*session_id)
+                && let Some(unread) = self.sessions.get_mut(&*session_id)
             {
-                *updates += 1;
-                *bytes += content.text.len();
+                if *session_id == *read.0 {
+                    read.1.add(&content.text);
+                } else {
+                    unread.push(content.text.into_owned());
+                }
             }
         }
         Err(io::ErrorKind::UnexpectedEof.into())
@@ -96,18 +118,27 @@ fn run(input: impl Read, output: impl Write, prompt: &str) -> io::Result<()> {
     };
     let input = BufReader::with_capacity(64 * 1024, input);
     let mut agent = Agent { input, output, last_id: 0, line: Vec::new(), sessions: HashMap::new() };
-    agent.call("initialize", &serde_json::json!({"protocolVersion": 1, "clientCapabilities": {}}))?;
-    let mut first = None;
+    let mut tally = Tally::default();
+    let nobody = &mut Tally::default();
+    agent.call("initialize", &serde_json::json!({"protocolVersion": 1, "clientCapabilities": {}}), ("", nobody))?;
+    let mut open = Vec::with_capacity(sessions);
     for _ in 0..sessions {
-        let id = agent.call("session/new", &serde_json::json!({"cwd": "/", "mcpServers": []}))?.unwrap_or_default();
-        agent.sessions.insert(id.clone(), (0, 0));
-        first.get_or_insert(id);
+        let params = serde_json::json!({"cwd": "/", "mcpServers": []});
+        let id = agent.call("session/new", &params, ("", nobody))?.unwrap_or_default();
+        agent.sessions.insert(id.clone(), Vec::new());
+        open.push(id);
     }
     let meter = Meter::start();
     let block = serde_json::json!({"type": "text", "text": prompt});
-    agent.call("session/prompt", &serde_json::json!({"sessionId": first, "prompt": [block]}))?;
-    let total = agent.sessions.values().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-    println!("{}", meter.report(total.0, total.1));
+    let params = serde_json::json!({"sessionId": open[0], "prompt": [block]});
+    agent.call("session/prompt", &params, (&open[0], &mut tally))?;
+    for id in &open[1..] {
+        let unread = agent.sessions.get_mut(id).map(std::mem::take).unwrap_or_default();
+        for text in unread {
+            tally.add(&text);
+        }
+    }
+    println!("{}", meter.report(tally.updates, tally.bytes));
     Ok(())
 }
 

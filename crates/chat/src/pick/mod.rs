@@ -7,7 +7,9 @@ use crate::keys::Deed;
 use crate::rows::look as theme;
 use crate::text::fit;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-pub use lists::{Change, Stored, agents, chosen, files, hunks, options, palette, queue, sessions, turns, words};
+pub use lists::{
+    Change, Stored, agents, chosen, counts, files, history, hunks, options, palette, queue, sessions, turns, words,
+};
 use ratatui::text::{Line, Span};
 use tieline::schema::ConfigValue;
 
@@ -56,6 +58,8 @@ pub enum Pick {
     Read(String, Vec<String>),
     /// Another picker that is there.
     Menu(Box<Picker>),
+    /// Words for the composer.
+    Write(String),
     /// An option of the session.
     Set(String, ConfigValue),
     /// Something with what is kept.

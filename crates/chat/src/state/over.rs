@@ -157,6 +157,7 @@ impl State {
             },
             Pick::Look(source) => self.look("…", source),
             Pick::Menu(menu) => self.over = Some(Over::Pick(*menu)),
+            Pick::Write(text) => self.tab_mut().composer.write_instead(&text),
             Pick::Set(option, value) => self.want(Effect::SetOption(id, option, value)),
             Pick::Do(Errand::Delete(session)) if self.tab_of(&session).is_some() => {
                 self.say("it is open in a tab: close that first", now);

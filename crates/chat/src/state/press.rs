@@ -80,7 +80,7 @@ impl State {
             return;
         }
         let tab = self.tab_mut();
-        let empty = tab.composer.is_empty() && !tab.composer.is_searching();
+        let empty = tab.composer.is_empty();
         match (key.code, key.modifiers, keys::find(key)) {
             (KeyCode::Tab, KeyModifiers::NONE, _) if !tab.questions.is_empty() => tab.dock.focus(now),
             (KeyCode::Char('?'), KeyModifiers::NONE | KeyModifiers::SHIFT, _) if empty => self.deed(Deed::Help, now),

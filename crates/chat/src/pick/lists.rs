@@ -2,6 +2,7 @@
 
 use super::{Errand, Pick, Picker, Source, Waiting};
 use crate::keys::{Deed, KEYS};
+use crate::state::For;
 use crate::text::fit;
 use crate::{AgentChoice, Go, Which};
 use std::collections::HashSet;
@@ -46,7 +47,7 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
         );
         let menu = Picker::new(title.clone())
             .line("Go on with it", "in a new tab", Pick::Open(which))
-            .line("Rename it", "", Pick::AskName(id.clone()))
+            .line("Rename it", "", Pick::Ask(For::Name(id.clone())))
             .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
             .line("Delete it", "for good, with what could be taken back", Pick::Menu(Box::new(delete)));
         let turns = counted(usize::try_from(turns).unwrap_or(0), "turn");
@@ -69,7 +70,7 @@ pub fn agents(agents: Vec<AgentChoice>) -> Picker {
             all = all.line(name, format!("not installed: {about}"), Pick::Read(title, lines));
         }
     }
-    all.line("another agent: type its command", "for this chat", Pick::AskCommand)
+    all.line("another agent: type its command", "for this chat", Pick::Ask(For::Command))
 }
 
 /// A turn that changed files, as the list shows it.

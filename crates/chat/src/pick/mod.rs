@@ -5,6 +5,7 @@ mod lists;
 use crate::Which;
 use crate::keys::Deed;
 use crate::rows::look as theme;
+use crate::state::For;
 use crate::text::fit;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub use lists::{
@@ -64,10 +65,8 @@ pub enum Pick {
     Set(String, ConfigValue),
     /// Something with what is kept.
     Do(Errand),
-    /// The name of a session is asked for.
-    AskName(String),
-    /// The command of an agent is asked for.
-    AskCommand,
+    /// A line is asked for.
+    Ask(For),
     /// Something with what waits, by its number.
     Waiting(u64, Waiting),
     /// Nothing.

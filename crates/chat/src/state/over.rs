@@ -163,8 +163,7 @@ impl State {
                 self.say("it is open in a tab: close that first", now);
             }
             Pick::Do(errand) => self.want(Effect::Do(id, errand)),
-            Pick::AskCommand => self.over = Some(Over::Line(For::Command, String::new())),
-            Pick::AskName(session) => self.over = Some(Over::Line(For::Name(session), String::new())),
+            Pick::Ask(what) => self.over = Some(Over::Line(what, String::new())),
             Pick::Waiting(number, what) => self.waiting(number, what),
             Pick::Read(..) | Pick::Nothing => {}
         }

@@ -184,6 +184,8 @@ impl State {
                 self.say("the session is not open yet", now);
             }
             compose::Deed::Submit(parts) => {
+                self.said = None;
+                let tab = self.tab_mut();
                 tab.list.to_end();
                 // The reason for a refusal goes before everything else that waits.
                 let first = std::mem::take(&mut tab.reason);

@@ -6,7 +6,7 @@ mod desk;
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use desk::{Chat, facts, question};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use tieline::json::Reader;
 use tieline::rpc::Direction;
 use tieline::schema::{
@@ -87,7 +87,7 @@ fn undo_turn(chat: &mut Chat) {
             "3",
             "turn 3: Make it greet",
             &preview,
-            &HashSet::new(),
+            &BTreeSet::new(),
             &[Some(diff.into()), None],
             "/project".as_ref(),
         ),

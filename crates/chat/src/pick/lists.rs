@@ -5,7 +5,7 @@ use crate::keys::{Deed, KEYS};
 use crate::state::For;
 use crate::text::fit;
 use crate::{AgentChoice, Go, Which};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tieline::schema::{ConfigKind, ConfigOption, Select, SelectOption, SelectOptions};
 use tieline_client::live::{Now, Part, Queued};
@@ -113,7 +113,7 @@ pub fn files(
     turn: &str,
     words: &str,
     preview: &Undone,
-    added: &HashSet<PathBuf>,
+    added: &BTreeSet<PathBuf>,
     diffs: &[Option<String>],
     cwd: &Path,
 ) -> Picker {
@@ -143,7 +143,7 @@ pub fn files(
 }
 
 /// Of files that are taken back: how many are put back, and how many go because the turn made them.
-pub fn counts(restored: &[PathBuf], added: &HashSet<PathBuf>) -> [Option<String>; 2] {
+pub fn counts(restored: &[PathBuf], added: &BTreeSet<PathBuf>) -> [Option<String>; 2] {
     let gone = restored.iter().filter(|path| added.contains(*path)).count();
     [restored.len() - gone, gone].map(|count| (count > 0).then(|| counted(count, "file")))
 }

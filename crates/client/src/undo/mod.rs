@@ -16,7 +16,7 @@ pub use watch::{Report, Watch};
 
 use crate::journal::{self, Changed, Entry, HowAsked, HowChanged, HowUndone, Journal, Recording, Story};
 use crate::live::Conversation;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -309,7 +309,7 @@ impl Undo {
     }
 
     /// Those of them that the turn made: taking it back removes them.
-    pub fn added(&self, turn: &str) -> HashSet<PathBuf> {
+    pub fn added(&self, turn: &str) -> BTreeSet<PathBuf> {
         let added = self.files(turn).into_iter().filter(|file| file.kind == HowChanged::Added);
         added.map(|file| file.path).collect()
     }

@@ -59,6 +59,8 @@ pub enum Effect {
     Mouse(bool),
     /// Ring.
     Bell,
+    /// Give the terminals of agents the size that the screen has now.
+    Resize,
     /// Draw everything anew.
     Redraw,
     /// Stop like any job (Ctrl-Z).

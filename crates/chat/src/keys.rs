@@ -9,6 +9,8 @@ pub enum Deed {
     Palette,
     /// The keys, explained.
     Help,
+    /// What was said before, to be said again.
+    History,
     /// The sessions of the journal.
     Sessions,
     /// The agents, to begin a session in a new tab.
@@ -116,6 +118,7 @@ pub const KEYS: &[Binding] = &[
     key("Ctrl+Home", KeyCode::Home, CTRL, Deed::Top, "to its beginning"),
     key("Ctrl+End", KeyCode::End, CTRL, Deed::End, "to its end, and along with it"),
     key("Ctrl+F", KeyCode::Char('f'), CTRL, Deed::Search, "look for words in the conversation"),
+    key("Ctrl+R", KeyCode::Char('r'), CTRL, Deed::History, "what was said before in this folder, to be searched"),
     key("Ctrl+T", KeyCode::Char('t'), CTRL, Deed::NewTab, "a new session in a new tab"),
     key("Ctrl+PageDown", KeyCode::PageDown, CTRL, Deed::NextTab, "the next tab (Alt+1 to Alt+9: by its number)"),
     key("Ctrl+PageUp", KeyCode::PageUp, CTRL, Deed::PreviousTab, "the tab before"),
@@ -143,7 +146,7 @@ pub const TYPED: &[(&str, &str)] = &[
     ("@", "a file of the project"),
     ("/", "a command of the agent"),
     ("!", "a line for your own shell"),
-    ("Up, Ctrl+R", "what you said before"),
+    ("Up", "what you said before"),
     ("Tab", "answers a question that stands, or types on"),
 ];
 

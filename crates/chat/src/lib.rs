@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use tieline_client::Future;
 use tieline_client::journal::Journal;
 use tieline_client::live::{Failure, Link, Opening, Part};
+use tieline_client::sanitize;
 
 /// Which session is wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,13 +104,13 @@ pub(crate) fn welcome(agent: &str, agents: &[AgentChoice]) -> Vec<String> {
         format!("Found here, too: {}. F4 opens one in a new tab.", others.join(", "))
     };
     let model = if agent == tieline_client::agents::BUILT_IN {
-        "No model is needed for a start: try `help`. For one: `tieline agent login anthropic`, then F3; `tieline models` lists all ways."
+        "No model is needed for a start: try `help`. For one: `tieline agent login anthropic`, then F3; `tieline models` lists all ways.".to_owned()
     } else {
-        "F3 chooses the model and the mode, if the agent has some."
+        format!("You talk to {}. F3 chooses its model and its mode, if it has some.", sanitize::line(agent))
     };
     vec![
         "Type what is to be done and press Enter. @ names a file, / a command, ! runs a line of yours; ? shows all keys.".into(),
-        model.into(),
+        model,
         others,
     ]
 }

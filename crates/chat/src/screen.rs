@@ -4,12 +4,16 @@ use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
     KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
+};
 use crossterm::{cursor, execute, queue, style};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use std::io::{self, Stdout, Write, stdout};
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Once;
@@ -119,7 +123,9 @@ impl Drop for Screen {
 fn take(mouse: bool) -> io::Result<()> {
     enable_raw_mode()?;
     let mut out = stdout();
-    queue!(out, EnterAlternateScreen, EnableBracketedPaste)?;
+    // Who was killed before may have left something there: the first frame takes it to be empty.
+    queue!(out, EnterAlternateScreen, BeginSynchronizedUpdate, Clear(ClearType::All), EndSynchronizedUpdate)?;
+    queue!(out, EnableBracketedPaste)?;
     // Terminals that don't know this pass it over.
     queue!(out, PushKeyboardEnhancementFlags(KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES))?;
     if mouse {
@@ -138,14 +144,16 @@ fn leave() {
 }
 
 /// Starts a shell that waits until we say that all is well, or are gone without a word: then it puts the terminal right. In a group of
-/// its own, so that what kills ours leaves it alone. Without a shell there is none.
+/// its own, so that what kills ours leaves it alone. The terminal is the one that we write to, which need not be the one that controls us
+/// (`su -c` takes that away). Without a shell there is none.
 fn guard() -> Option<Child> {
     let script = format!(
-        "trap '' HUP INT QUIT TERM TSTP TTIN TTOU; saved=$(stty -g </dev/tty 2>/dev/null); echo; \
-         read -r well || {{ printf '{RESTORE}' >/dev/tty; [ -n \"$saved\" ] && stty \"$saved\" </dev/tty; }} 2>/dev/null"
+        "trap '' HUP INT QUIT TERM TSTP TTIN TTOU; exec 3>&2 2>/dev/null; saved=$(stty -g <&3); echo; \
+         read -r well || {{ printf '{RESTORE}' >&3; [ -n \"$saved\" ] && stty \"$saved\" <&3; }}"
     );
     let mut guard = Command::new("/bin/sh");
-    guard.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    guard.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    guard.stderr(stdout().as_fd().try_clone_to_owned().ok()?);
     let mut guard = guard.env_clear().env("PATH", "/usr/bin:/bin").current_dir("/").process_group(0).spawn().ok()?;
     // It must have seen the terminal as it was; a shell that says nothing is none.
     let mut ready = [0];

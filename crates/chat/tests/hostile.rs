@@ -7,6 +7,7 @@ mod desk;
 use crossterm::event::{KeyCode, KeyModifiers};
 use desk::{Chat, facts, question};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tieline::json::Reader;
 use tieline::rpc::Direction;
@@ -319,7 +320,7 @@ fn every_other_word_of_an_agent_is_harmless() {
         pick::sessions([stored].into_iter()),
         pick::agents(known),
         pick::turns([Change::new("1", EVIL, "", &[])].into_iter()),
-        pick::files("1", "", &restored, &[Some(evil())], "/project".as_ref()),
+        pick::files("1", "", &restored, &BTreeSet::new(), &[Some(evil())], "/project".as_ref()),
         pick::hunks("1", EVIL, &[hunk], "/project".as_ref()),
     ];
     for list in lists {

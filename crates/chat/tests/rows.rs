@@ -3,8 +3,19 @@
 
 use std::time::Instant;
 use tieline::schema::{Chunk, MessageKind, Update};
-use tieline_chat::rows::{Cache, Detail, Look, Row, colours_are_ready, item_rows, wrap};
+use tieline_chat::rows::{Cache, Detail, Look, Row, colours_are_ready, wrap};
 use tieline_client::live::{Conversation, Item, When};
+
+/// All rows of an item; a screen asks for those that it shows.
+fn item_rows(talk: &Conversation, item: &Item, look: &Look) -> Vec<Row> {
+    let mut cache = Cache::default();
+    let mut count = cache.count(talk, item, look);
+    while cache.is_behind() {
+        cache.catch_up(talk);
+        count = cache.count(talk, item, look);
+    }
+    cache.rows(talk, item, look, 0..count)
+}
 
 fn look(width: u16) -> Look {
     Look { width, detail: Detail::Normal, open: false, side_by_side: false, now: Instant::now() }

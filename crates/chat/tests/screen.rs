@@ -674,13 +674,16 @@ fn what_leaving_ends_is_counted_in_words() {
 fn a_diff_is_read_before_the_yes_and_leads_back_to_it() {
     let mut chat = Chat::new();
     chat.key(KeyCode::F(5));
-    let restored = vec!["/project/a".into()];
+    let restored = vec!["/project/a".into(), "/project/made".into()];
     let preview = Undone { restored, ..Undone::default() };
-    let diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-new\n+old\n".to_owned();
-    let files = pick::files("3", "turn 3: do it", &preview, &[Some(diff)], "/project".as_ref());
+    let diffs = ["@@ -1 +1 @@\n-new\n+old\n", "@@ -1 +0 @@\n-made\n"].map(|diff| Some(format!("--- a\n+++ b\n{diff}")));
+    let added = ["/project/made".into()].into();
+    let files = pick::files("3", "turn 3: do it", &preview, &added, &diffs, "/project".as_ref());
     chat.state.handle(Event::Found(files), chat.now);
     let screen = chat.screen(80, 24);
     assert!(screen.contains("turn 3: do it") && screen.contains("a  +1 -1"), "{screen}");
+    assert!(screen.contains("puts 1 file back, removes 1 file"), "{screen}");
+    assert!(screen.contains("made  +0 -1 · removed"), "{screen}");
     chat.key(KeyCode::Down);
     assert!(chat.key(KeyCode::Enter).is_empty());
     assert!(chat.screen(80, 24).contains(" -new\n +old"), "{}", chat.screen(80, 24));
@@ -688,6 +691,13 @@ fn a_diff_is_read_before_the_yes_and_leads_back_to_it() {
     chat.key(KeyCode::Up);
     let effects = chat.key(KeyCode::Enter);
     assert!(matches!(&effects[..], [Effect::Do(1, Errand::Undo(turn, None))] if turn == "3"), "{effects:?}");
+}
+
+#[test]
+fn terminals_of_agents_follow_the_size_of_the_screen() {
+    let mut chat = Chat::new();
+    let effects = chat.state.handle(Event::Resize, chat.now);
+    assert!(matches!(&effects[..], [Effect::Resize]), "{effects:?}");
 }
 
 /// Everything in a question that pushes the rest out: a long command, a warning, a long diff, many options with long names.

@@ -6,6 +6,7 @@ mod desk;
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use desk::{Chat, facts, question};
+use std::collections::BTreeSet;
 use tieline::json::Reader;
 use tieline::rpc::Direction;
 use tieline::schema::{
@@ -80,7 +81,17 @@ fn undo_turn(chat: &mut Chat) {
     let restored = vec!["/project/greet.py".into(), "/project/logo.png".into()];
     let diff = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,3 @@\n a\n-good morning\n+hello\n+\u{1b}[2Jb\n";
     let preview = Undone { restored, ..Undone::default() };
-    found(chat, pick::files("3", "turn 3: Make it greet", &preview, &[Some(diff.into()), None], "/project".as_ref()));
+    found(
+        chat,
+        pick::files(
+            "3",
+            "turn 3: Make it greet",
+            &preview,
+            &BTreeSet::new(),
+            &[Some(diff.into()), None],
+            "/project".as_ref(),
+        ),
+    );
 }
 
 fn press(chat: &mut Chat, letter: char) -> Vec<Effect> {

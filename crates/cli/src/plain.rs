@@ -43,7 +43,8 @@ pub async fn chat(sessions: &Sessions, prompt: Vec<Part>) -> Result<(), Failed> 
     let wrong = |error: std::io::Error| (WRONG, error.to_string());
     let (printer, style) = (Printer::start().map_err(wrong)?, Style::detect());
     let Some(person) = Person::find(printer.clone(), style) else {
-        return Err((WRONG, "there is no terminal to type at".to_owned()));
+        let why = "there is no terminal to type at: /dev/tty can't be opened (below `su -c`, say, where `su -P -c` would give one)";
+        return Err((WRONG, why.to_owned()));
     };
     let mut stops = signals::listen().map_err(wrong)?;
     let ready = sessions.ready(Which::default(), Some(person.clone())).await;

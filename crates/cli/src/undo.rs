@@ -7,12 +7,12 @@ use crate::shared::{
 use clap::{Args, ValueHint};
 use serde_json::json;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::agents::join_line;
-use tieline_client::journal::{Changed, Entry, HowAsked, HowChanged, Journal, Recording, Story};
+use tieline_client::journal::{Changed, Entry, HowAsked, Journal, Recording, Story};
 use tieline_client::sanitize;
 use tieline_client::undo::{Error, RememberedFile, Undo, Undone, Unkept, Why, is_unclear, is_undo, remembered_as};
 use tieline_host::roots::shown;
@@ -118,8 +118,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     let turns = [Some(turn.clone()), unclear.clone().filter(|_| arguments.meanwhile)];
     let mut done = Undone::default();
     for turn in turns.into_iter().flatten() {
-        let added = undo.files(&turn).into_iter().filter(|file| file.kind == HowChanged::Added);
-        let added: HashSet<PathBuf> = added.map(|file| file.path).collect();
+        let added = undo.added(&turn);
         let one = if arguments.dry_run {
             undo.preview(&turn, file.as_deref(), arguments.force)
         } else {

@@ -37,7 +37,7 @@ impl Default for Limits {
 /// How terminals are made.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Their size.
+    /// Their size, until [`Terminals::resize`] gives them another.
     pub size: Size,
     /// What they say they are, in `TERM`.
     pub name: String,
@@ -70,6 +70,7 @@ pub struct Terminals {
 
 #[derive(Debug, Default)]
 struct Table {
+    size: Size,
     last: u64,
     /// How many are being started.
     starting: usize,
@@ -96,7 +97,8 @@ impl Drop for Starting<'_> {
 impl Terminals {
     /// None yet.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, table: Mutex::default() }
+        let table = Mutex::new(Table { size: settings.size, ..Table::default() });
+        Self { settings, table }
     }
 
     /// How they are made.
@@ -126,7 +128,8 @@ impl Terminals {
             Line::Words(words) => Request::words(words, folder, &policy),
             Line::Shell(line) => Request::shell(line, folder, &policy),
         };
-        command = command.pass(&self.settings.pass).tty(self.settings.size).keep(limit).grace(GRACE);
+        let size = self.table().size;
+        command = command.pass(&self.settings.pass).tty(size).keep(limit).grace(GRACE);
         command = command.env("TERM", &self.settings.name);
         for variable in &request.env {
             command = command.env(&variable.name, &variable.value);
@@ -134,12 +137,21 @@ impl Terminals {
         let running = command.start().await.map_err(|error| refused(&error.to_string()))?;
         let view = running.view();
         let mut table = self.table();
+        // It may have changed while the command was started.
+        view.resize(table.size);
         table.last += 1;
         let id = format!("terminal-{}", table.last);
         table.open.insert(id.clone(), Open { session: request.session_id.clone(), running, limit });
         drop(table);
         drop(place);
         Ok((id, view))
+    }
+
+    /// Gives all that are open, and those that are opened from now on, another size.
+    pub fn resize(&self, size: Size) {
+        let mut table = self.table();
+        table.size = size;
+        table.open.values().for_each(|open| open.running.resize(size));
     }
 
     fn take_place(&self) -> Result<Starting<'_>> {

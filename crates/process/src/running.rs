@@ -221,6 +221,17 @@ impl View {
         }
     }
 
+    /// Gives its terminal another size, if it has one; the command hears of it.
+    pub fn resize(&self, size: Size) {
+        #[cfg(target_os = "linux")]
+        if let Some(terminal) = &*locked(&self.shared.keyboard) {
+            // One that is just ending has none any more.
+            let _ = crate::tty::resize(terminal, size);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = size;
+    }
+
     /// Asks it and everything it started to end, and kills what does not within the time of grace.
     pub fn stop(&self) {
         self.shared.stop.send_replace(true);

@@ -3,6 +3,7 @@
 use crate::dispatcher::Dispatcher;
 use crate::machine::{Machine, Ticket};
 use crate::outbox::Outbox;
+use crate::parts::{MAX_WHOLE_BYTES, Parts};
 use crate::peer::{Peer, Waiter};
 use crate::responder::write_error;
 use crate::service::Service;
@@ -146,7 +147,8 @@ impl Connection {
     async fn read<S: Service>(reader: &mut FrameReader, shared: &Arc<Shared>, service: Arc<S>) -> End {
         let dispatcher = Arc::new(Dispatcher { shared: Arc::clone(shared), service });
         let mut waited_for = None;
-        loop {
+        // True when the next message can be taken, false if none is to be taken any more.
+        let mut ready = async || {
             let ready = async {
                 shared.outbox.hold_reader(&mut waited_for).await;
                 if let Some(pause) = dispatcher.service.pause() {
@@ -155,8 +157,13 @@ impl Connection {
             };
             tokio::select! {
                 biased;
-                () = ready => {}
-                () = shared.stop.cancelled() => return End::Stopped,
+                () = ready => true,
+                () = shared.stop.cancelled() => false,
+            }
+        };
+        loop {
+            if !ready().await {
+                return End::Stopped;
             }
             let event = tokio::select! {
                 biased;
@@ -164,6 +171,20 @@ impl Connection {
                 () = shared.stop.cancelled() => return End::Stopped,
             };
             match event {
+                Event::Frame(at) if at.len() > MAX_WHOLE_BYTES => {
+                    let frame = reader.take(at);
+                    let text = std::str::from_utf8(&frame).ok().and_then(|text| dispatcher.service.parted(text));
+                    let Some(text) = text else {
+                        dispatcher.frame(&frame);
+                        continue;
+                    };
+                    for part in Parts::new(frame, text) {
+                        dispatcher.frame(&part);
+                        if !ready().await {
+                            return End::Stopped;
+                        }
+                    }
+                }
                 Event::Frame(at) => dispatcher.frame(reader.bytes(at)),
                 Event::Last(at) => dispatcher.last(reader.bytes(at)),
                 Event::TooLong(at) => dispatcher.too_long(reader.bytes(at)),

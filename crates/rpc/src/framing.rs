@@ -127,6 +127,17 @@ impl Decoder {
         &self.bytes
     }
 
+    /// The bytes of the frame that was found last, taken out.
+    pub(crate) fn take(&mut self, frame: Range<usize>) -> Vec<u8> {
+        let behind = self.bytes.split_off(self.start);
+        let mut taken = std::mem::replace(&mut self.bytes, behind);
+        self.scanned -= self.start;
+        self.start = 0;
+        taken.truncate(frame.end);
+        taken.drain(..frame.start);
+        taken
+    }
+
     /// The next frame, if it is complete.
     pub fn step(&mut self) -> Step {
         loop {

@@ -64,6 +64,7 @@ pub mod machine;
 pub mod message;
 mod messages;
 mod outbox;
+mod parts;
 mod peer;
 mod responder;
 mod service;

@@ -3,6 +3,7 @@
 use crate::responder::Responder;
 use crate::{Error, IdRule};
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use tieline_json::Reader;
 
@@ -22,6 +23,13 @@ pub trait Service: Send + Sync + 'static {
 
     /// Takes a notification that came as so many bytes.
     fn notification(&self, call: Self::Call, bytes: usize);
+
+    /// Where a long text stands in a message, without its quotes, if several messages with a part of it each say the same as this one:
+    /// then it is taken like that, and [`Self::pause`] is asked between two of them. Asked for messages of more than 1 MiB; `None` takes it
+    /// as it is.
+    fn parted(&self, _message: &str) -> Option<Range<usize>> {
+        None
+    }
 
     /// Which request ids are allowed at this moment.
     fn id_rule(&self) -> IdRule {

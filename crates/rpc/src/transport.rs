@@ -301,6 +301,11 @@ impl FrameReader {
         &self.decoder.bytes()[at]
     }
 
+    /// The bytes of a frame, taken out of the buffer: without a copy of them if it is a long one.
+    pub(crate) fn take(&mut self, at: Range<usize>) -> Vec<u8> {
+        self.decoder.take(at)
+    }
+
     fn show(&self, at: &Range<usize>) {
         for tap in &self.taps {
             tap(Direction::In, &self.decoder.bytes()[at.clone()]);

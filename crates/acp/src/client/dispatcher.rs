@@ -3,6 +3,7 @@
 use super::budget::Budget;
 use super::handle::{AgentHandle, Shared};
 use super::handler::Handler;
+use super::long_chunk;
 use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
@@ -10,6 +11,7 @@ use crate::meta;
 use crate::wire::{self, encode};
 use crate::work::{self, Work};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use tieline_json::Reader;
@@ -274,6 +276,10 @@ impl<H: Handler> Service for Dispatcher<H> {
 
     fn dropped(&self, what: Dropped<'_>) {
         self.handler.dropped(what);
+    }
+
+    fn parted(&self, message: &str) -> Option<Range<usize>> {
+        long_chunk::text_of(message)
     }
 
     fn id_rule(&self) -> IdRule {

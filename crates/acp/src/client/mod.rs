@@ -18,6 +18,7 @@ mod builder;
 mod dispatcher;
 mod handle;
 mod handler;
+mod long_chunk;
 mod open_calls;
 mod session;
 mod turn;

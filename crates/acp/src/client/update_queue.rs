@@ -16,6 +16,9 @@ use tieline_schema::{
 };
 use tokio::sync::oneshot;
 
+/// Nothing is added to a longer text that is not read yet, in bytes: whoever reads it has it once more.
+const MAX_MERGED_BYTES: usize = 64 << 10;
+
 enum Item {
     /// As it came, and how many bytes it takes.
     Update(Box<SessionNotification>, usize),
@@ -482,7 +485,7 @@ impl Inner {
         else {
             return false;
         };
-        if of != kind || id != message_id {
+        if of != kind || id != message_id || last.text.len() > MAX_MERGED_BYTES {
             return false;
         }
         last.text.push_str(&text.text);

@@ -76,13 +76,10 @@ impl History {
         self.entries.iter().rev().nth(steps).map(String::as_str)
     }
 
-    /// Prompts that have these words in them, the last ones first, each once.
-    pub fn find(&self, words: &str, most: usize) -> Vec<&str> {
-        let words = words.to_lowercase();
+    /// All of them, the last first, each once.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
         let mut seen = HashSet::new();
-        let said = self.entries.iter().rev().map(String::as_str);
-        let fits = said.filter(|entry| entry.to_lowercase().contains(&words) && seen.insert(*entry));
-        fits.take(most).collect()
+        self.entries.iter().rev().map(String::as_str).filter(move |entry| seen.insert(*entry))
     }
 
     /// Keeps the draft, or forgets it if it is empty.

@@ -176,10 +176,6 @@ impl Composer {
             (KeyCode::Char('c' | 'd'), CTRL) if self.is_empty() => return Deed::Pass,
             (KeyCode::Char('g'), CTRL) => return Deed::Editor(attach::written_out(&self.text(), &self.chips)),
             (KeyCode::Char('v'), CTRL) => return Deed::Clipboard,
-            (KeyCode::Char('r'), CTRL) => {
-                self.offers = Some(Offers { list: Vec::new(), chosen: 0, search: Some(String::new()) });
-                self.search();
-            }
             (KeyCode::Char('u'), CTRL) => _ = self.text.delete_line_by_head(),
             (KeyCode::Char('_' | '/' | '7'), CTRL) => _ = self.text.undo(),
             (KeyCode::Up, NONE) if self.text.cursor().0 == 0 => return self.step_back(),
@@ -368,6 +364,18 @@ impl Composer {
         self.keep();
     }
 
+    /// What was said before in this folder, the last first.
+    pub fn said_before(&self) -> impl Iterator<Item = &str> {
+        self.history.all()
+    }
+
+    /// Writes something else. A draft makes room for it.
+    pub fn write_instead(&mut self, text: &str) {
+        self.put_away();
+        self.write(text);
+        self.keep();
+    }
+
     /// Brings a prompt back that was not sent after all. A draft makes room for it.
     pub fn take_back(&mut self, parts: &[Part]) {
         self.put_away();
@@ -403,11 +411,6 @@ impl Composer {
     /// True if nothing is written.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
-    }
-
-    /// True while the history is searched: what is typed goes there.
-    pub fn is_searching(&self) -> bool {
-        self.offers.as_ref().is_some_and(|offers| offers.search.is_some())
     }
 
     /// When a key was last pressed or something pasted.

@@ -1,6 +1,6 @@
-//! What is offered below the text: files behind `@`, commands behind `/`, what was said before; and the keys for it.
+//! What is offered below the text: files behind `@`, commands behind `/`; and the keys for it.
 
-use super::complete::{self, MAX_OFFERS, Offer};
+use super::complete::{self, Offer};
 use super::{Composer, Deed};
 use crate::rows::look::{PLAIN, QUIET, STRONG};
 use crate::rows::wrap::{fit, width};
@@ -14,8 +14,6 @@ use tieline_client::sanitize;
 pub(super) struct Offers {
     pub(super) list: Vec<Offer>,
     pub(super) chosen: usize,
-    /// Words that are looked for in the history; `None` for what follows `@` and `/`.
-    pub(super) search: Option<String>,
 }
 
 impl Composer {
@@ -29,58 +27,24 @@ impl Composer {
             (KeyCode::Down, KeyModifiers::NONE) => {
                 offers.chosen = if offers.chosen >= last { 0 } else { offers.chosen + 1 }
             }
-            (KeyCode::Char('r'), KeyModifiers::CONTROL) if offers.search.is_some() => {
-                offers.chosen = if offers.chosen >= last { 0 } else { offers.chosen + 1 };
-            }
-            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) if offers.search.is_some() => {
-                self.offers = None;
-            }
             (KeyCode::Esc, _) => (self.offers, self.declined) = (None, word),
             (KeyCode::Enter | KeyCode::Tab, KeyModifiers::NONE) => {
-                let taken = offers.list.get(offers.chosen).cloned();
-                let search = offers.search.is_some();
+                let Offer { text, .. } = offers.list.get(offers.chosen)?.clone();
                 self.offers = None;
-                match taken {
-                    Some(offer) if search => {
-                        self.put_away();
-                        self.write(&offer.text);
-                    }
-                    // What is typed already is sent.
-                    Some(offer) if key.code == KeyCode::Enter && Some(&offer.text) == word.as_ref() => return None,
-                    Some(offer) => {
-                        (0..word.map_or(0, |word| word.chars().count())).for_each(|_| _ = self.text.delete_char());
-                        self.text.insert_str(&offer.text);
-                        // Into a folder one may want to go on.
-                        if !offer.text.ends_with('/') {
-                            self.text.insert_char(' ');
-                        }
-                    }
-                    None if search => {}
-                    None => return None,
+                // What is typed already is sent.
+                if key.code == KeyCode::Enter && word.as_ref() == Some(&text) {
+                    return None;
                 }
-            }
-            (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) if offers.search.is_some() => {
-                offers.search.get_or_insert_default().push(c);
-                self.search();
-            }
-            (KeyCode::Backspace, KeyModifiers::NONE) if offers.search.is_some() => {
-                offers.search.get_or_insert_default().pop();
-                self.search();
-            }
-            _ if offers.search.is_some() => {
-                self.offers = None;
-                return None;
+                (0..word.map_or(0, |word| word.chars().count())).for_each(|_| _ = self.text.delete_char());
+                self.text.insert_str(&text);
+                // Into a folder one may want to go on.
+                if !text.ends_with('/') {
+                    self.text.insert_char(' ');
+                }
             }
             _ => return None,
         }
         Some(Deed::None)
-    }
-
-    pub(super) fn search(&mut self) {
-        let Some(Offers { search: Some(words), .. }) = &self.offers else { return };
-        let offer = |text: &&str| Offer { text: (*text).to_owned(), hint: String::new() };
-        let (list, words) = (self.history.find(words, MAX_OFFERS).iter().map(offer).collect(), words.clone());
-        self.offers = Some(Offers { list, chosen: 0, search: Some(words) });
     }
 
     /// The word before the caret that something can be offered for.
@@ -94,9 +58,6 @@ impl Composer {
 
     /// Offers what can follow what is written.
     pub(super) fn offer(&mut self) {
-        if self.offers.as_ref().is_some_and(|offers| offers.search.is_some()) {
-            return;
-        }
         let word = self.word().filter(|word| self.declined.as_ref() != Some(word));
         let list = match &word {
             Some(word) if word.starts_with('@') => {
@@ -109,7 +70,7 @@ impl Composer {
         };
         let same = self.offers.take().filter(|offers| offers.list == list);
         let chosen = same.map_or(0, |offers| offers.chosen);
-        self.offers = Some(Offers { list, chosen, search: None }).filter(|offers| !offers.list.is_empty());
+        self.offers = Some(Offers { list, chosen }).filter(|offers| !offers.list.is_empty());
     }
 
     /// The list of files is there: what is offered may be more now.
@@ -117,7 +78,7 @@ impl Composer {
         self.offer();
     }
 
-    /// What is offered, and what is looked for: rows to be shown beside the text, at most so many. None if nothing is.
+    /// What is offered: rows to be shown beside the text, at most so many. None if nothing is.
     pub fn hints(&self, columns: u16, most: usize) -> Vec<Line<'static>> {
         let room = usize::from(columns);
         let Some(offers) = &self.offers else {
@@ -125,20 +86,13 @@ impl Composer {
             let words = if looking { Some("looking for files …".to_owned()) } else { self.command_hint() };
             return words.into_iter().take(most).map(|words| Line::styled(fit(&words, room), QUIET)).collect();
         };
-        let mut rows = Vec::new();
-        if let Some(words) = &offers.search {
-            let found = if offers.list.is_empty() { "  nothing found" } else { "" };
-            let words = format!("said before: {}{found}", sanitize::line(words));
-            rows.push(Line::styled(fit(&words, room), STRONG));
-        }
-        for (number, offer) in offers.list.iter().enumerate() {
+        let row = |(number, offer): (usize, &Offer)| {
             let (sign, style) = if number == offers.chosen { ("› ", STRONG) } else { ("  ", PLAIN) };
             let text = fit(&format!("{sign}{}", sanitize::line(&offer.text)), room);
             let hint = fit(&format!("  {}", offer.hint), room.saturating_sub(width(&text)));
-            rows.push(Line::from(vec![Span::styled(text, style), Span::styled(hint, QUIET)]));
-        }
-        rows.truncate(most);
-        rows
+            Line::from(vec![Span::styled(text, style), Span::styled(hint, QUIET)])
+        };
+        offers.list.iter().enumerate().take(most).map(row).collect()
     }
 
     /// What may follow a command that is written.

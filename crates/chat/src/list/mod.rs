@@ -220,6 +220,16 @@ impl List {
         self.gap(at, talk) + rows
     }
 
+    /// The same when all of it is laid out, or so many rows of it.
+    fn whole_count(&self, at: usize, page: &mut Page<'_>, most: usize) -> usize {
+        let mut count = self.count(at, page);
+        while page.cache.is_behind() && count < most {
+            page.cache.catch_up(page.talk);
+            count = self.count(at, page);
+        }
+        count
+    }
+
     fn rows(&self, at: usize, from: usize, most: usize, page: &mut Page<'_>) -> Vec<Row> {
         let (talk, look, gap) = (page.talk, self.look(at, page.look), self.gap(at, page.talk));
         let mut rows = vec![Row::default(); gap.saturating_sub(from).min(most)];
@@ -315,11 +325,7 @@ impl List {
             if matches!(self.entries[at], Entry::Notice(Mark::Welcome, _)) {
                 continue;
             }
-            let mut count = self.count(at, &mut page);
-            while page.cache.is_behind() && count < most {
-                page.cache.catch_up(talk);
-                count = self.count(at, &mut page);
-            }
+            let count = self.whole_count(at, &mut page, most);
             let rows = self.rows(at, 0, count, &mut page);
             lines.extend(rows.iter().map(|row| row.text().trim_end().to_owned()).rev());
             if lines.len() >= most {

@@ -43,11 +43,7 @@ impl List {
     fn rows_with(&mut self, at: usize, words: &str, page: &mut Page<'_>) -> Vec<usize> {
         for open in [false, true] {
             let opened = open && self.open.insert(at);
-            let mut count = self.count(at, page);
-            while page.cache.is_behind() {
-                page.cache.catch_up(page.talk);
-                count = self.count(at, page);
-            }
+            let count = self.whole_count(at, page, usize::MAX);
             let rows = self.rows(at, 0, count, page).iter().map(|row| visible(row).to_lowercase()).collect::<Vec<_>>();
             let has = |number: &usize| {
                 // They may go on in the next row.

@@ -2,9 +2,11 @@
 
 use super::{Errand, Pick, Picker, Source, Waiting};
 use crate::keys::{Deed, KEYS};
+use crate::state::For;
 use crate::text::fit;
 use crate::{AgentChoice, Go, Which};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use tieline::schema::{ConfigKind, ConfigOption, Select, SelectOption, SelectOptions};
 use tieline_client::live::{Now, Part, Queued};
 use tieline_client::sanitize;
@@ -45,7 +47,7 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
         );
         let menu = Picker::new(title.clone())
             .line("Go on with it", "in a new tab", Pick::Open(which))
-            .line("Rename it", "", Pick::AskName(id.clone()))
+            .line("Rename it", "", Pick::Ask(For::Name(id.clone())))
             .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
             .line("Delete it", "for good, with what could be taken back", Pick::Menu(Box::new(delete)));
         let turns = counted(usize::try_from(turns).unwrap_or(0), "turn");
@@ -68,7 +70,7 @@ pub fn agents(agents: Vec<AgentChoice>) -> Picker {
             all = all.line(name, format!("not installed: {about}"), Pick::Read(title, lines));
         }
     }
-    all.line("another agent: type its command", "for this chat", Pick::AskCommand)
+    all.line("another agent: type its command", "for this chat", Pick::Ask(For::Command))
 }
 
 /// A turn that changed files, as the list shows it.
@@ -107,15 +109,23 @@ pub fn turns(turns: impl Iterator<Item = Change>) -> Picker {
 }
 
 /// What taking back a turn would do, all of it or one of the files, each with its diff if there is one to show.
-pub fn files(turn: &str, words: &str, preview: &Undone, diffs: &[Option<String>], cwd: &Path) -> Picker {
+pub fn files(
+    turn: &str,
+    words: &str,
+    preview: &Undone,
+    added: &BTreeSet<PathBuf>,
+    diffs: &[Option<String>],
+    cwd: &Path,
+) -> Picker {
     let lines = |diff: &str, sign: char| diff.lines().skip(2).filter(|line| line.starts_with(sign)).count();
     let sum = |diff: &str| format!("+{} -{}", lines(diff, '+'), lines(diff, '-'));
-    let left = preview.refused.len();
-    let refused = if left == 0 { String::new() } else { format!(", {left} left alone") };
+    let [back, gone] = counts(&preview.restored, added);
+    let refused = Some(preview.refused.len()).filter(|left| *left > 0).map(|left| format!("{left} left alone"));
+    let (back, gone) = (back.map(|files| format!("puts {files} back")), gone.map(|files| format!("removes {files}")));
+    let what: Vec<_> = [back, gone, refused].into_iter().flatten().collect();
     let diff: String = diffs.iter().flatten().map(String::as_str).collect();
-    let what = format!("puts {} back{refused}", counted(preview.restored.len(), "file"));
     let mut all = Picker::new(words);
-    all = all.line("Take all of it back", what, Pick::Do(Errand::Undo(turn.to_owned(), None)));
+    all = all.line("Take all of it back", what.join(", "), Pick::Do(Errand::Undo(turn.to_owned(), None)));
     if !diff.is_empty() {
         let lines = diff.lines().map(sanitize::exact_line).collect();
         all = all.line("Show the diff first", "what taking it back changes", Pick::Read(words.to_owned(), lines));
@@ -126,9 +136,16 @@ pub fn files(turn: &str, words: &str, preview: &Undone, diffs: &[Option<String>]
     for (path, diff) in preview.restored.iter().zip(diffs) {
         let source = Source::Hunks(turn.to_owned(), path.to_string_lossy().into_owned());
         let sum = diff.as_deref().map_or_else(|| "no text to show".to_owned(), sum);
-        all = all.line(name(path, cwd), format!("{sum} · this file, or places in it"), Pick::Look(source));
+        let place = if added.contains(path) { "removed" } else { "this file, or places in it" };
+        all = all.line(name(path, cwd), format!("{sum} · {place}"), Pick::Look(source));
     }
     all
+}
+
+/// Of files that are taken back: how many are put back, and how many go because the turn made them.
+pub fn counts(restored: &[PathBuf], added: &BTreeSet<PathBuf>) -> [Option<String>; 2] {
+    let gone = restored.iter().filter(|path| added.contains(*path)).count();
+    [restored.len() - gone, gone].map(|count| (count > 0).then(|| counted(count, "file")))
 }
 
 /// What taking back a file would do: all of it, or one of the places.
@@ -154,6 +171,11 @@ pub fn palette() -> Picker {
     others.fold(Picker::new("What can be done"), |all, binding| {
         all.line(binding.help, binding.name, Pick::Deed(binding.deed))
     })
+}
+
+/// What was said before, the last first.
+pub fn history<'a>(said: impl Iterator<Item = &'a str>) -> Picker {
+    said.fold(Picker::new("Said before"), |all, said| all.line(sanitize::line(said), "", Pick::Write(said.to_owned())))
 }
 
 /// The values of an option, with and without headings.

@@ -5,9 +5,12 @@ mod lists;
 use crate::Which;
 use crate::keys::Deed;
 use crate::rows::look as theme;
+use crate::state::For;
 use crate::text::fit;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-pub use lists::{Change, Stored, agents, chosen, files, hunks, options, palette, queue, sessions, turns, words};
+pub use lists::{
+    Change, Stored, agents, chosen, counts, files, history, hunks, options, palette, queue, sessions, turns, words,
+};
 use ratatui::text::{Line, Span};
 use tieline::schema::ConfigValue;
 
@@ -56,14 +59,14 @@ pub enum Pick {
     Read(String, Vec<String>),
     /// Another picker that is there.
     Menu(Box<Picker>),
+    /// Words for the composer.
+    Write(String),
     /// An option of the session.
     Set(String, ConfigValue),
     /// Something with what is kept.
     Do(Errand),
-    /// The name of a session is asked for.
-    AskName(String),
-    /// The command of an agent is asked for.
-    AskCommand,
+    /// A line is asked for.
+    Ask(For),
     /// Something with what waits, by its number.
     Waiting(u64, Waiting),
     /// Nothing.

@@ -14,8 +14,10 @@ use tieline::schema::{MessageKind, ToolCallItem, ToolCallStatus};
 use tieline_client::live::{Conversation, Item};
 use tieline_client::sanitize;
 
-/// So many rows are kept; the others are made again when somebody looks.
-const MAX_ROWS: usize = 20_000;
+/// So many rows of a message are kept; the others are made again when somebody looks.
+const MAX_ROWS: usize = 4_000;
+/// So many of all items.
+const MAX_ALL_ROWS: usize = 40_000;
 /// So many items are remembered.
 const MAX_ITEMS: usize = 4_000;
 /// So many bytes of text are laid out for one frame; the rest follows.
@@ -255,7 +257,7 @@ impl Cache {
             What::Message(message) => message.kept(),
             What::Whole(body) => body.rows.len(),
         };
-        if self.items.len() > MAX_ITEMS || self.items.values().map(kept).sum::<usize>() > 4 * MAX_ROWS {
+        if self.items.len() > MAX_ITEMS || self.items.values().map(kept).sum::<usize>() > MAX_ALL_ROWS {
             let mut ages: Vec<u64> = self.items.values().map(|laid| laid.used).collect();
             ages.sort_unstable();
             let middle = ages[ages.len() / 2];

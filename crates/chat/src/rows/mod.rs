@@ -21,7 +21,6 @@ use ratatui::text::Span;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Instant;
-use tieline_client::live::{Conversation, Item};
 
 /// One row on the screen.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -73,15 +72,4 @@ pub struct Look {
     pub side_by_side: bool,
     /// The time, for ages.
     pub now: Instant,
-}
-
-/// All rows of an item. For short ones and tests; a screen asks a [`Cache`] for those that it shows.
-pub fn item_rows(talk: &Conversation, item: &Item, look: &Look) -> Vec<Row> {
-    let mut cache = Cache::default();
-    let mut count = cache.count(talk, item, look);
-    while cache.is_behind() {
-        cache.catch_up(talk);
-        count = cache.count(talk, item, look);
-    }
-    cache.rows(talk, item, look, 0..count)
 }

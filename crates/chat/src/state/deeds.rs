@@ -30,6 +30,7 @@ impl State {
         match deed {
             Deed::Palette => self.over = Some(Over::Pick(pick::palette())),
             Deed::Help => self.over = Some(Over::Read(Reading::new("Keys", help()))),
+            Deed::History => self.over = Some(Over::Pick(pick::history(tab.composer.said_before()))),
             Deed::Sessions => self.look("Sessions", Source::Sessions),
             Deed::Agents => self.look("Agents", Source::Agents),
             Deed::Undo => self.look("Take changes back", Source::Turns),

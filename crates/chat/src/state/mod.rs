@@ -28,7 +28,7 @@ const AGAIN: Duration = SAID;
 const MAX_TABS: usize = 20;
 
 /// Everything that is on the screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     /// The tabs.
     pub tabs: Vec<Tab>,
@@ -54,18 +54,7 @@ pub struct State {
 impl State {
     /// A chat with one tab, and what opens it.
     pub fn new(which: Which, prompt: Vec<Part>, now: Instant) -> (Self, Vec<Effect>) {
-        let mut state = Self {
-            tabs: Vec::new(),
-            at: 0,
-            over: None,
-            detail: Detail::default(),
-            mouse: true,
-            docked: Rect::default(),
-            said: None,
-            leaving: None,
-            next: FIRST,
-            wanted: Vec::new(),
-        };
+        let mut state = Self { mouse: true, next: FIRST, ..Self::default() };
         state.open(which, prompt, now);
         let wanted = std::mem::take(&mut state.wanted);
         (state, wanted)
@@ -88,8 +77,9 @@ impl State {
             Event::Key(key) => self.key(key, now),
             Event::Paste(text) => self.paste(&text, now),
             Event::Mouse(mouse) => self.mouse(mouse, now),
-            // The next frame is one of the new size.
-            Event::Resize | Event::Tick => {}
+            // The next frame is one of the new size, and what agents run in terminals has to fit in it.
+            Event::Resize => self.want(Effect::Resize),
+            Event::Tick => {}
             Event::Stop => self.want(Effect::Quit),
             Event::Live(id, event) => {
                 let seen = self.tab().id == id;

@@ -157,13 +157,13 @@ impl State {
             },
             Pick::Look(source) => self.look("…", source),
             Pick::Menu(menu) => self.over = Some(Over::Pick(*menu)),
+            Pick::Write(text) => self.tab_mut().composer.write_instead(&text),
             Pick::Set(option, value) => self.want(Effect::SetOption(id, option, value)),
             Pick::Do(Errand::Delete(session)) if self.tab_of(&session).is_some() => {
                 self.say("it is open in a tab: close that first", now);
             }
             Pick::Do(errand) => self.want(Effect::Do(id, errand)),
-            Pick::AskCommand => self.over = Some(Over::Line(For::Command, String::new())),
-            Pick::AskName(session) => self.over = Some(Over::Line(For::Name(session), String::new())),
+            Pick::Ask(what) => self.over = Some(Over::Line(what, String::new())),
             Pick::Waiting(number, what) => self.waiting(number, what),
             Pick::Read(..) | Pick::Nothing => {}
         }

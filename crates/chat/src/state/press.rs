@@ -80,7 +80,7 @@ impl State {
             return;
         }
         let tab = self.tab_mut();
-        let empty = tab.composer.is_empty() && !tab.composer.is_searching();
+        let empty = tab.composer.is_empty();
         match (key.code, key.modifiers, keys::find(key)) {
             (KeyCode::Tab, KeyModifiers::NONE, _) if !tab.questions.is_empty() => tab.dock.focus(now),
             (KeyCode::Char('?'), KeyModifiers::NONE | KeyModifiers::SHIFT, _) if empty => self.deed(Deed::Help, now),
@@ -184,6 +184,8 @@ impl State {
                 self.say("the session is not open yet", now);
             }
             compose::Deed::Submit(parts) => {
+                self.said = None;
+                let tab = self.tab_mut();
                 tab.list.to_end();
                 // The reason for a refusal goes before everything else that waits.
                 let first = std::mem::take(&mut tab.reason);

@@ -14,7 +14,6 @@ use tieline_client::live;
 use tieline_client::undo::Undo;
 use tieline_host::roots::shown;
 use tieline_host::store::{ListQuery, Time};
-use tieline_host::text::counted;
 
 /// So many sessions are listed.
 const MAX_SESSIONS: usize = 200;
@@ -56,7 +55,7 @@ pub(super) async fn look(opener: &dyn Opener, live: Option<Live>, source: Source
             let (undo, entry) = undo(opener, live).await?;
             let preview = undo.preview(&turn, None, false);
             let diffs: Vec<_> = preview.restored.iter().map(|path| undo.would_change(&turn, path)).collect();
-            pick::files(&turn, &words, &preview, &diffs, Path::new(&entry.cwd))
+            pick::files(&turn, &words, &preview, &undo.added(&turn), &diffs, Path::new(&entry.cwd))
         }
         Source::Hunks(turn, path) => {
             let (undo, entry) = undo(opener, live).await?;
@@ -113,7 +112,15 @@ pub(super) async fn run(opener: &dyn Opener, live: Option<Live>, errand: Errand)
         }
         Errand::Undo(turn, path) => {
             let (undo, _) = undo(opener, live).await?;
-            Ok(told(&undo.undo(&turn, path.as_deref().map(Path::new), false)))
+            let added = undo.added(&turn);
+            let done = undo.undo(&turn, path.as_deref().map(Path::new), false);
+            let [back, gone] = pick::counts(&done.restored, &added);
+            let done_to = [(back, "put back"), (gone, "removed")]
+                .into_iter()
+                .filter_map(|(files, done)| Some(format!("{} {done}", files?)));
+            let left = done.refused.iter().map(|one| format!("left alone: {one}"));
+            let told: Vec<_> = done_to.chain(left).chain(["F5 has it again".into()]).collect();
+            Ok(told.join("; "))
         }
         Errand::UndoHunk(turn, path, at) => {
             let (undo, _) = undo(opener, live).await?;
@@ -125,10 +132,4 @@ pub(super) async fn run(opener: &dyn Opener, live: Option<Live>, errand: Errand)
                 .map_err(|error| error.to_string())
         }
     }
-}
-
-fn told(done: &tieline_host::snapshot::Undone) -> String {
-    let left: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
-    let left = if left.is_empty() { String::new() } else { format!("; left alone: {}", left.join(", ")) };
-    format!("{} put back{left}; F5 has it again", counted(done.restored.len(), "file"))
 }

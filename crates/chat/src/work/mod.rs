@@ -6,7 +6,7 @@ use crate::compose::clipboard_picture;
 use crate::effect::Effect;
 use crate::event::{About, Call, Event, OpenedFacts, TabId};
 use crate::pick::Picker;
-use crate::{Log, Opener, Ready, Which, screen};
+use crate::{Log, Opener, Ready, Which, screen, shown_size};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,7 +17,7 @@ use tieline::rpc::sync::Lock as _;
 use tieline::schema::{ConfigValue, Update};
 use tieline_client::live::{self, Events, Link, Part, Queued, Session};
 use tieline_client::{sanitize, services};
-use tieline_host::run::View;
+use tieline_host::run::{Size, View};
 use tieline_process::{ChildProcess, Guard, Spec, Status};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::broadcast;
@@ -145,6 +145,11 @@ impl Work {
                     };
                     let _ = events.send(told(&output, Some(end))).await;
                 });
+            }
+            Effect::Resize => {
+                let Ok((columns, rows)) = crossterm::terminal::size() else { return };
+                let size = shown_size(Size { columns, rows });
+                self.tabs.locked().values().for_each(|live| live.link.services().terminals().resize(size));
             }
             // Nobody hears it if nothing runs.
             Effect::StopShell(id) => _ = self.stop.send(id),

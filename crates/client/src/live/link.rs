@@ -26,6 +26,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 const LADDER: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
 /// A longer update is cut, in bytes: it is held several times while it is written down and shown.
 const MAX_UPDATE_BYTES: usize = 8 << 20;
+/// Updates that are not read yet take so many bytes; then the agent waits. Sessions read at once, so more of them would only be memory.
+const MAX_UNREAD_BYTES: usize = 1 << 20;
 /// An agent's process mostly ends a moment after its output does.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
@@ -279,6 +281,7 @@ impl Link {
             .protocol(setup.protocol)
             .framing(setup.framing)
             .longest_update(MAX_UPDATE_BYTES)
+            .budget(MAX_UNREAD_BYTES)
             // There are deadlines of our own.
             .hello_deadline(setup.start_limit)
             .set_up_deadline(setup.start_limit)

@@ -15,7 +15,7 @@ const MESSAGES: usize = 10_000;
 const MAX_PARTS: usize = 500_000;
 
 /// So many bytes stay in memory, the rest is in a file without a name.
-const MEMORY: usize = 4 * 1024 * 1024;
+const MEMORY: usize = 1 << 20;
 
 /// The agent's messages, in order.
 #[derive(Debug)]

@@ -14,9 +14,9 @@ pub use tieline_host::snapshot::{
 pub(crate) use watch::{Aftermath, real};
 pub use watch::{Report, Watch};
 
-use crate::journal::{self, Changed, Entry, HowAsked, HowUndone, Journal, Recording, Story};
+use crate::journal::{self, Changed, Entry, HowAsked, HowChanged, HowUndone, Journal, Recording, Story};
 use crate::live::Conversation;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -306,6 +306,12 @@ impl Undo {
     /// The files of a turn whose changes are still in effect.
     pub fn files(&self, turn: &str) -> Vec<RememberedFile> {
         self.snapshots.changed(turn)
+    }
+
+    /// Those of them that the turn made: taking it back removes them.
+    pub fn added(&self, turn: &str) -> BTreeSet<PathBuf> {
+        let added = self.files(turn).into_iter().filter(|file| file.kind == HowChanged::Added);
+        added.map(|file| file.path).collect()
     }
 
     /// What is different now from what it was before the session, file by file, with a diff where there is one to show.

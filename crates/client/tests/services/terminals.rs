@@ -26,6 +26,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("v1_term_12_the_folder_is_the_sessions_or_below", v1_term_12_the_folder_is_the_sessions_or_below),
     ("v1_term_15_terminals_end_with_their_session", v1_term_15_terminals_end_with_their_session),
     ("it_is_a_real_terminal_of_the_right_size", it_is_a_real_terminal_of_the_right_size),
+    ("another_size_reaches_what_runs_and_what_comes", another_size_reaches_what_runs_and_what_comes),
     ("a_screen_full_of_sequences_is_shown_safely", a_screen_full_of_sequences_is_shown_safely),
     ("a_shell_line_without_arguments_runs", a_shell_line_without_arguments_runs),
     ("the_environment_is_a_short_list", the_environment_is_a_short_list),
@@ -250,6 +251,20 @@ fn v1_term_10_output_is_watched_live() {
             );
         },
     );
+}
+
+fn another_size_reaches_what_runs_and_what_comes() {
+    in_version_1(all, async |_, scene| {
+        let id = sh(scene, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.02; done").await;
+        let view = scene.services.terminals().watch(&id).unwrap();
+        let first = view.more(0).await.unwrap();
+        assert_eq!(first.text, "ready\r\n");
+        scene.services.terminals().resize(Size { columns: 44, rows: 12 });
+        assert_eq!(view.more(first.next).await.unwrap().text, "12 44\r\n");
+        let id = sh(scene, "stty size").await;
+        wait(scene, &id).await;
+        assert_eq!(output(scene, &id).await["output"], "12 44\n");
+    });
 }
 
 fn v1_term_12_the_folder_is_the_sessions_or_below() {

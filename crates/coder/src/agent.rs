@@ -305,7 +305,7 @@ impl Agent for Coder {
                 // What an older version kept elsewhere is brought here first.
                 Self::snapshots(store, &id);
                 let store = store.clone();
-                let _ = tokio::task::spawn_blocking(move || store.remove_undo(&id)).await;
+                let _ = tokio::task::spawn_blocking(move || tieline_host::store::remove_undo(store.path(), &id)).await;
                 Ok(())
             }
             Err(store::Error::NotFound(_)) => Ok(()),

@@ -25,7 +25,9 @@ use std::time::Duration;
 use tieline::rpc::sync::Lock as _;
 use tieline::schema::SessionId;
 use tieline_host::files::Hash;
-use tieline_host::store::{self, Claim, Follow, Hit, ListQuery, NewSession, Retention, Store, Stored};
+use tieline_host::store::{
+    self, Change, Claim, Follow, Hit, Home, ListQuery, NewSession, Retention, Shared, Store, Stored,
+};
 use tieline_host::whole;
 
 /// The file name of the journal, beside the store of the built-in agent.
@@ -46,7 +48,9 @@ const DAY: Duration = Duration::from_hours(24);
 /// The journal. Cloning it gives another handle on the same one.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    store: Store,
+    store: Arc<dyn Home>,
+    /// The file; what is kept beside the sessions, such as what undoes them, is in its folder.
+    path: PathBuf,
     /// Held from when nobody had a name until a session has it.
     naming: Arc<Mutex<Option<File>>>,
 }
@@ -61,7 +65,7 @@ impl Journal {
     /// it comes back, too.
     pub fn open_default() -> Result<(Self, Option<String>)> {
         let (store, mended) = Store::open_or_mend(&Self::default_path()?)?;
-        Ok((Self { store, naming: Arc::default() }, mended))
+        Ok((store.into(), mended))
     }
 
     /// The same for one that is looked at: a journal that can't be written can be read.
@@ -71,22 +75,36 @@ impl Journal {
             Ok(Some(opened)) => Ok(opened),
             _ => Err(error),
         })?;
-        Ok((Self { store, naming: Arc::default() }, told))
+        Ok((store.into(), told))
     }
 
     /// Opens the journal in a file, made if there is none.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self { store: Store::open(path)?, naming: Arc::default() })
+        Ok(Store::open(path)?.into())
+    }
+
+    /// A journal in a home that several machines share. What is of this machine alone is kept beside where the user's own journal is.
+    pub fn shared_in(home: Arc<dyn Home>) -> Result<Self> {
+        let path = Self::default_path()?;
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(folder)
+            .map_err(|error| store::Error::Open { path: path.clone(), why: error.to_string() })?;
+        Ok(Self { store: home, path, naming: Arc::default() })
+    }
+
+    /// What several nodes need of a home that they share; `None` where it is a file of this machine.
+    pub fn shared(&self) -> Option<&dyn Shared> {
+        self.store.shared()
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
-        self.store.path()
+        &self.path
     }
 
     /// Where the old contents of the files that a session changed are kept.
     pub fn undo_folder(&self, id: &SessionId) -> PathBuf {
-        self.store.undo_folder(id)
+        store::undo_folder(&self.path, id)
     }
 
     /// Begins a session. When this comes back, it is on the disk and ours.
@@ -108,7 +126,7 @@ impl Journal {
                 Ok(log) => {
                     let entry = self.entry(log.id()).await?;
                     if begin.name.is_some() {
-                        self.store.rename(log.id(), begin.name.as_deref()).await?;
+                        self.store.change(log.id(), Change::Name(begin.name)).await?;
                         self.naming.locked().take();
                     }
                     return Ok(Recording::new(self.clone(), log, entry));
@@ -120,7 +138,7 @@ impl Journal {
     /// Goes on with a session. Refused while another process has it, unless it is taken over. A turn that a crash left
     /// open is closed; [`Recording::interrupted`] says so.
     pub async fn reopen(&self, id: &str, claim: Claim) -> Result<Recording> {
-        let opened = self.store.open_session(&id.into(), claim).await?;
+        let opened = self.store.open(&id.into(), claim).await?;
         let entry = self.entry(id).await?;
         let mut recording = Recording::new(self.clone(), opened.log, entry);
         recording.interrupted = opened.interrupted;
@@ -187,7 +205,7 @@ impl Journal {
     pub async fn rename(&self, entry: &Entry, name: &str) -> Result<()> {
         match self.named(&entry.agent, Path::new(&entry.cwd), name).await? {
             Some(other) if other.id != entry.id => Err(Error::NameTaken(name.to_owned(), other.id.to_string())),
-            _ => Ok(self.store.rename(&entry.id, Some(name)).await?),
+            _ => Ok(self.store.change(&entry.id, Change::Name(Some(name.to_owned()))).await.map(drop)?),
         }
     }
 
@@ -222,12 +240,14 @@ impl Journal {
         if keep == Retention::default() {
             return Ok(Vec::new());
         }
-        Ok(self.store.retain(keep).await?)
+        let gone = self.store.retain(keep).await?;
+        self.forget(&gone).await;
+        Ok(gone)
     }
 
     /// The same at most once a day; for those who come by often.
     pub async fn tidy(&self, keep: Retention) -> Result<Vec<SessionId>> {
-        let mark = self.store.path().with_file_name("journal.tidied");
+        let mark = self.path.with_file_name("journal.tidied");
         let last = std::fs::metadata(&mark).and_then(|mark| mark.modified()).ok();
         if last.and_then(|last| last.elapsed().ok()).is_some_and(|ago| ago < DAY) {
             return Ok(Vec::new());
@@ -240,15 +260,15 @@ impl Journal {
 
     /// All that happened in a session.
     pub async fn story(&self, id: &str) -> Result<Story> {
-        Story::load(&self.store, self.entry(id).await?).await
+        Story::load(&*self.store, self.entry(id).await?).await
     }
 
     /// What is stored of a session behind this event, a page of it; none if there is no more yet.
     pub async fn events(&self, id: &SessionId, after: u64) -> Result<Vec<Stored>> {
-        Ok(self.store.load(id).after(after).next().await?.unwrap_or_default())
+        Ok(self.store.page(id, after).await?.0)
     }
 
-    /// Waits for more of a session that is written in this process.
+    /// Waits for more of a session.
     pub fn follow(&self, id: &SessionId) -> Follow {
         self.store.follow(id)
     }
@@ -264,12 +284,19 @@ impl Journal {
     }
 
     async fn forget(&self, ids: &[SessionId]) {
-        let (store, ids) = (self.store.clone(), ids.to_vec());
+        let (path, ids) = (self.path.clone(), ids.to_vec());
         let work = move || {
             for id in &ids {
-                store.remove_undo(id);
+                store::remove_undo(&path, id);
             }
         };
         let _ = tokio::task::spawn_blocking(work).await;
+    }
+}
+
+impl From<Store> for Journal {
+    fn from(store: Store) -> Self {
+        let path = store.path().to_owned();
+        Self { store: Arc::new(store), path, naming: Arc::default() }
     }
 }

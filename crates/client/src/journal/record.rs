@@ -11,7 +11,7 @@ use tieline::rpc::sync::Lock;
 use tieline::schema::{ContentBlock, Dialect, Patch, Raw, SessionId, StopReason, Update};
 pub use tieline_host::snapshot::Kind as HowChanged;
 use tieline_host::snapshot::Unkept;
-use tieline_host::store::{Event, SessionLog};
+use tieline_host::store::{Change, Event, Log};
 
 /// How long a title is that we make from the user's words, in characters.
 const TITLE: usize = 80;
@@ -188,7 +188,7 @@ pub struct Changed {
 #[derive(Debug)]
 pub struct Recording {
     journal: Journal,
-    log: SessionLog,
+    log: Box<dyn Log>,
     entry: Entry,
     titled: AtomicBool,
     /// When the last piece of text came.
@@ -198,7 +198,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    pub(super) fn new(journal: Journal, log: SessionLog, entry: Entry) -> Self {
+    pub(super) fn new(journal: Journal, log: Box<dyn Log>, entry: Entry) -> Self {
         let titled = AtomicBool::new(entry.title.is_some());
         Self { journal, log, entry, titled, last: Mutex::new(None), interrupted: false, lost: None }
     }
@@ -240,13 +240,14 @@ impl Recording {
 
     /// The same for a prompt that has a name, by which it is found again.
     pub async fn prompt_named(&self, name: Option<String>, content: &[ContentBlock]) -> Result<u64> {
-        self.log.begin_turn(name, content.to_vec()).await?;
+        let prompt = Event::Prompt { message_id: name, content: content.to_vec() };
+        self.log.append(vec![Event::TurnBegin, prompt]).await?;
         if !self.titled.swap(true, Ordering::Relaxed) {
             let words: String = content.iter().filter_map(ContentBlock::as_text).collect();
             let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
             let title: String = line.chars().take(TITLE).collect();
             if !title.is_empty() {
-                self.journal.store.set_title(self.log.id(), Some(&title)).await?;
+                self.journal.store.change(self.log.id(), Change::Title(Some(title))).await?;
             }
         }
         self.turn().await
@@ -261,7 +262,7 @@ impl Recording {
             && let Patch::Set(title) = &info.title
         {
             self.titled.store(true, Ordering::Relaxed);
-            self.journal.store.set_title(self.log.id(), Some(title)).await?;
+            self.journal.store.change(self.log.id(), Change::Title(Some(title.clone()))).await?;
         }
         match update {
             Update::Chunk(_)
@@ -313,7 +314,7 @@ impl Recording {
     /// was said.
     pub async fn moved(&mut self, agent_session: impl Into<String>, handed_over: bool) -> Result<()> {
         self.entry.agent_session = Some(agent_session.into());
-        self.journal.store.set_meta(self.log.id(), self.entry.meta()).await?;
+        self.journal.store.change(self.log.id(), Change::Meta(self.entry.meta())).await?;
         let with = if handed_over { "with a record of" } else { "without" };
         let text = format!("the agent had lost this session; it goes on in a new one, {with} what was said before");
         self.notice("warning", text).await
@@ -325,7 +326,7 @@ impl Recording {
             return Ok(());
         }
         (self.entry.model, self.entry.addresses) = (model, addresses.clone());
-        Ok(self.journal.store.set_meta(self.log.id(), self.entry.meta()).await?)
+        Ok(self.journal.store.change(self.log.id(), Change::Meta(self.entry.meta())).await.map(drop)?)
     }
 
     /// A turn ended. When this comes back, all of it is on the disk.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use tieline::schema::{ContentBlock, Dialect, Item, Raw, StopReason, Transcript};
 use tieline_host::snapshot::Unkept;
-use tieline_host::store::{Event, State, Store, Stored, Time};
+use tieline_host::store::{Event, Home, State, Stored, Time};
 
 /// Something beside the conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,8 +59,8 @@ pub struct Story {
 }
 
 impl Story {
-    pub(super) async fn load(store: &Store, entry: Entry) -> Result<Self> {
-        let mut replay = store.load(&entry.id);
+    pub(super) async fn load(store: &dyn Home, entry: Entry) -> Result<Self> {
+        let mut last = 0;
         let mut told = Self {
             entry,
             transcript: Transcript::new(Dialect::V2),
@@ -68,16 +68,21 @@ impl Story {
             waiting: Vec::new(),
             damage: None,
         };
-        while let Some(page) = replay.next().await? {
+        let damage = loop {
+            let (page, damage) = store.page(&told.entry.id, last).await?;
+            if page.is_empty() {
+                break damage;
+            }
             for stored in page {
+                last = stored.seq;
                 told.take(stored);
             }
-        }
+        };
         // Who comes next writes it down; until then the state says it.
         if let Some(last) = told.turns.last_mut().filter(|last| last.outcome.is_none() && last.stop.is_none()) {
             last.interrupted |= told.entry.state == State::Interrupted;
         }
-        told.damage = match replay.damage() {
+        told.damage = match damage {
             Some(damage) => Some(damage.to_string()),
             None => store.lost(&told.entry.id).await?,
         };

@@ -19,6 +19,19 @@ pub(super) struct Head {
     pub(super) bytes: i64,
 }
 
+impl Head {
+    /// Goes on behind an event. The end of a turn is still in it.
+    pub(super) fn step(&mut self, event: &Event, body: &str) {
+        self.seq += 1;
+        self.bytes += i64::try_from(body.len()).unwrap_or(i64::MAX);
+        match event {
+            Event::TurnBegin => (self.turn, self.running) = (self.turn + 1, true),
+            Event::TurnEnd { .. } => self.running = false,
+            _ => {}
+        }
+    }
+}
+
 /// Writes events with their bodies behind the last one, if the session is still ours. Gives the seq of the last.
 pub(super) fn append(db: &Connection, hold: &Hold, events: &[(Event, String)]) -> Result<u64> {
     let mut head = check_lease(db, hold)?;
@@ -45,20 +58,13 @@ pub(super) fn check_lease(db: &Connection, hold: &Hold) -> Result<Head> {
 
 /// Writes one event behind `head` and says where the log stands then. The caller stores that.
 pub(super) fn put(db: &Connection, key: i64, mut head: Head, now: Time, event: &Event, body: &str) -> Result<Head> {
-    head.seq += 1;
-    if matches!(event, Event::TurnBegin) {
-        head = Head { turn: head.turn + 1, running: true, ..head };
-    }
+    head.step(event, body);
     let kind = event.kind();
-    head.bytes += i64::try_from(body.len()).unwrap_or(i64::MAX);
     let crc = checksum(head.seq, head.turn, kind, body);
     db.prepare_cached(
         "INSERT INTO event (session, seq, turn, time, kind, body, crc) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![key, head.seq, head.turn, now.0, kind, body, crc])?;
-    if matches!(event, Event::TurnEnd { .. }) {
-        head.running = false;
-    }
     Ok(head)
 }
 
@@ -102,22 +108,28 @@ pub(super) fn index(db: &Connection, key: i64) -> Result<()> {
     let (mut text, mut message, mut done) = (String::new(), None, start);
     while let Some(row) = rows.next()? {
         let part = |at| Ok::<_, Error>(row.get_ref(at)?.as_str().unwrap_or_default());
-        match Event::read(part(2)?, part(3)?) {
-            Event::Prompt { content, .. } => say(&mut text, &mut message, None, &text_of(&content)),
-            Event::Update(update) => {
-                if let Some((id, more)) = said(&update) {
-                    say(&mut text, &mut message, Some(id.unwrap_or_default()), &more);
-                }
-            }
-            Event::TurnEnd { .. } => {
-                passage(db, key, row.get(1)?, &std::mem::take(&mut text))?;
-                done = row.get(0)?;
-            }
-            _ => {}
+        let event = Event::read(part(2)?, part(3)?);
+        take_said(&mut text, &mut message, &event);
+        if matches!(event, Event::TurnEnd { .. }) {
+            passage(db, key, row.get(1)?, &std::mem::take(&mut text))?;
+            done = row.get(0)?;
         }
     }
     db.prepare_cached("UPDATE session SET indexed = ?2 WHERE key = ?1")?.execute([key, done])?;
     Ok(())
+}
+
+/// Adds what an event says to the text that is searched.
+pub(super) fn take_said(text: &mut String, message: &mut Option<String>, event: &Event) {
+    match event {
+        Event::Prompt { content, .. } => say(text, message, None, &text_of(content)),
+        Event::Update(update) => {
+            if let Some((id, more)) = said(update) {
+                say(text, message, Some(id.unwrap_or_default()), &more);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Adds to what was said. Each message begins on a line of its own.

@@ -77,6 +77,9 @@ pub enum Error {
         /// Who has it now.
         holder: Option<Box<Holder>>,
     },
+    /// A database that several machines share can't be reached. Whether what was asked for was done is not known.
+    #[error("the database of the sessions can't be reached: {0}")]
+    Away(String),
     /// The cursor is not one of ours.
     #[error("the cursor is not one of this store")]
     Cursor,

@@ -11,10 +11,11 @@ use tokio::sync::watch;
 
 type Heads = HashMap<(PathBuf, SessionId), Weak<watch::Sender<u64>>>;
 
+static HEADS: LazyLock<Mutex<Heads>> = LazyLock::new(Mutex::default);
+
 /// Where a session stands, for those who write it and those who follow it, in whatever part of this process: a file may be open
 /// several times.
 pub(super) fn head_of(path: &Path, id: &SessionId) -> Arc<watch::Sender<u64>> {
-    static HEADS: LazyLock<Mutex<Heads>> = LazyLock::new(Mutex::default);
     let (mut known, key) = (HEADS.locked(), (path.to_owned(), id.clone()));
     if let Some(head) = known.get(&key).and_then(Weak::upgrade) {
         return head;
@@ -23,6 +24,16 @@ pub(super) fn head_of(path: &Path, id: &SessionId) -> Arc<watch::Sender<u64>> {
     let head = Arc::new(watch::Sender::new(0));
     known.insert(key, Arc::downgrade(&head));
     head
+}
+
+/// Those of a place that somebody follows.
+#[cfg(feature = "postgres")]
+pub(super) fn followed(path: &Path) -> Vec<(SessionId, Arc<watch::Sender<u64>>)> {
+    let known = HEADS.locked();
+    let here = known.iter().filter(|((place, _), _)| place == path);
+    here.filter_map(|((_, id), head)| Some((id.clone(), head.upgrade()?)))
+        .filter(|(_, head)| head.receiver_count() > 0)
+        .collect()
 }
 
 /// Says that a session is stored up to here.
@@ -38,6 +49,16 @@ pub struct Follow {
 }
 
 impl Follow {
+    pub(super) fn of(head: Arc<watch::Sender<u64>>) -> Self {
+        Self { head: head.subscribe(), _kept: head }
+    }
+
+    /// What was told last.
+    #[cfg(feature = "postgres")]
+    pub(super) fn now(&self) -> u64 {
+        *self.head.borrow()
+    }
+
     /// Waits until something is stored behind this event.
     pub async fn behind(&mut self, seq: u64) {
         // It is held here, so it does not end.
@@ -48,8 +69,7 @@ impl Follow {
 impl Store {
     /// Waits for more of a session that is written in this process.
     pub fn follow(&self, id: &SessionId) -> Follow {
-        let kept = head_of(self.path(), id);
-        Follow { head: kept.subscribe(), _kept: kept }
+        Follow::of(head_of(self.path(), id))
     }
 
     /// The event with which the turn begins that this event belongs to; 0 before the first turn.

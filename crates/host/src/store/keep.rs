@@ -126,7 +126,7 @@ impl Store {
                 let gone = retain(db, keep, now)?;
                 // The old contents of files go first: if we end now, the session is still there, and goes next time.
                 for id in &gone {
-                    store.remove_undo(id);
+                    super::remove_undo(store.path(), id);
                 }
                 Ok(gone)
             };

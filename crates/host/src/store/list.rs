@@ -40,8 +40,8 @@ pub struct Hit {
     pub snippet: String,
 }
 
-const DEFAULT_LIMIT: usize = 50;
-const MAX_LIMIT: usize = 1000;
+pub(super) const DEFAULT_LIMIT: usize = 50;
+pub(super) const MAX_LIMIT: usize = 1000;
 
 impl Store {
     /// A page of sessions. A cursor stays good whatever happens to sessions meanwhile: none comes twice, and each one that
@@ -80,15 +80,15 @@ impl Store {
     }
 }
 
+/// The place in the order of sessions that a cursor stands for.
+pub(super) fn cursor(cursor: Option<&str>) -> Result<i64> {
+    let Some(cursor) = cursor else { return Ok(i64::MAX) };
+    let number = cursor.strip_prefix('c').and_then(|number| number.parse().ok());
+    number.filter(|number| *number > 0).ok_or(Error::Cursor)
+}
+
 fn list(db: &Connection, query: &ListQuery) -> Result<Page> {
-    let before = match query.cursor.as_deref() {
-        None => i64::MAX,
-        Some(cursor) => cursor
-            .strip_prefix('c')
-            .and_then(|number| number.parse::<i64>().ok())
-            .filter(|number| *number > 0)
-            .ok_or(Error::Cursor)?,
-    };
+    let before = cursor(query.cursor.as_deref())?;
     let limit = if query.limit == 0 { DEFAULT_LIMIT } else { query.limit.min(MAX_LIMIT) };
     let cwd = if query.cwd.is_some() { "AND cwd = :cwd" } else { "AND :cwd IS NULL" };
     let rest = format!(
@@ -186,7 +186,7 @@ fn phrase(text: &str) -> String {
 }
 
 /// Some text around the first place where `part` is.
-fn around(whole: &str, part: &str) -> String {
+pub(super) fn around(whole: &str, part: &str) -> String {
     const SIDE: usize = 60;
     let at = whole.find(part).unwrap_or(0);
     let start = whole[..at].char_indices().rev().nth(SIDE - 1).map_or(0, |(at, _)| at);

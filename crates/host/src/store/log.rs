@@ -50,9 +50,9 @@ pub enum Claim {
 
 /// A session that was opened again.
 #[derive(Debug)]
-pub struct Opened {
+pub struct Opened<L = SessionLog> {
     /// To go on with it.
-    pub log: SessionLog,
+    pub log: L,
     /// What was damaged. It is set aside; the session goes on after the last whole event.
     pub damage: Option<Damage>,
     /// What is lost of it, in words, now or because of a damage of earlier days.
@@ -339,7 +339,7 @@ fn examine(db: &Connection, id: &SessionId, unclean: bool) -> Result<Found> {
 }
 
 /// What says that all that ran is over: the process that ran it is gone. Nothing of it is ever run again.
-fn close(story: &Transcript, running: bool) -> Vec<Event> {
+pub(super) fn close(story: &Transcript, running: bool) -> Vec<Event> {
     let mut updates: Vec<Update> = Vec::new();
     for item in story.items() {
         match item {

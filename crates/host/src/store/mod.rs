@@ -28,6 +28,7 @@ mod append;
 mod error;
 mod event;
 mod follow;
+mod home;
 mod id;
 mod keep;
 mod lease;
@@ -35,6 +36,8 @@ mod list;
 mod log;
 mod pages;
 mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod replay;
 mod salvage;
 mod schema;
@@ -46,11 +49,14 @@ mod writer;
 pub use error::{Error, Result};
 pub use event::{Event, Stored};
 pub use follow::Follow;
+pub use home::{Answer, Change, Command, Doing, Home, Log, Shared};
 pub use id::new_id;
 pub use keep::Retention;
 pub use lease::Holder;
 pub use list::{Hit, ListQuery, Page};
 pub use log::{Claim, Opened, SessionLog};
+#[cfg(feature = "postgres")]
+pub use postgres::{NodeSettings, Postgres};
 pub use replay::{Damage, Replay};
 pub use salvage::{Salvaged, recover, repair, salvage};
 pub use session::{NewSession, Session, State};
@@ -75,6 +81,26 @@ struct Inner {
     path: PathBuf,
     queue: Queue,
     readers: Mutex<Vec<Connection>>,
+}
+
+/// Where the old contents of the files that a session changed are kept, beside the file of a store.
+pub fn undo_folder(store: &Path, id: &SessionId) -> PathBuf {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let name = if !id.is_empty() && id.bytes().all(plain) {
+        id.to_string()
+    } else {
+        crate::files::Hash::of(id.as_bytes()).to_string()
+    };
+    store.with_file_name("undo").join(name)
+}
+
+/// Removes what was kept to undo a session with. A link in the place of our own folder leads to what is somebody else's.
+pub fn remove_undo(store: &Path, id: &SessionId) {
+    let folder = undo_folder(store, id);
+    if folder.parent().is_some_and(|parent| !parent.is_symlink()) {
+        // A link in its own place is removed, not what it leads to.
+        let _ = std::fs::remove_dir_all(folder);
+    }
 }
 
 fn whole_path(path: &Path) -> Result<PathBuf> {
@@ -147,22 +173,7 @@ impl Store {
 
     /// Where the old contents of the files that a session changed are kept, for whoever records or undoes them.
     pub fn undo_folder(&self, id: &SessionId) -> PathBuf {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        let name = if !id.is_empty() && id.bytes().all(plain) {
-            id.to_string()
-        } else {
-            crate::files::Hash::of(id.as_bytes()).to_string()
-        };
-        self.path().with_file_name("undo").join(name)
-    }
-
-    /// Removes what was kept to undo a session with. A link in the place of our own folder leads to what is somebody else's.
-    pub fn remove_undo(&self, id: &SessionId) {
-        let folder = self.undo_folder(id);
-        if folder.parent().is_some_and(|parent| !parent.is_symlink()) {
-            // A link in its own place is removed, not what it leads to.
-            let _ = std::fs::remove_dir_all(folder);
-        }
+        undo_folder(self.path(), id)
     }
 
     /// The events of a session from the first to the last, as far as they are whole. Needs no lease.

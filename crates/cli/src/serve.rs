@@ -17,10 +17,11 @@ use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::journal::Journal;
 use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Parts};
 use tieline_host::run::Size;
-use tieline_host::store::Time;
+use tieline_host::store::{NodeSettings, Postgres, Time};
 use tieline_serve::{
     Codes, Door, Hub, Launched, Launcher, Listener, Role, Rules, Secure, Settings, Token, Tokens, Wanted, Watch,
 };
+use tieline_web::Trust;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -109,6 +110,21 @@ pub struct Arguments {
     /// Tells this address, by POST, when a question waits and when a turn ends
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     webhook: Option<String>,
+
+    /// Keeps sessions in a `PostgreSQL` that several servers share, see docs/remote.md
+    ///
+    /// An address (`postgres://user@host/database`), or `@FILE` with the address in a file: others on this machine can see what is typed here,
+    /// so an address with a password belongs into a file.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    store: Option<String>,
+
+    /// How long a session stays with a server that has fallen silent, in seconds; with --store
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=600), requires = "store")]
+    lease: u64,
+
+    /// How long turns that run may take to end when the server is told to, in seconds; prompts are refused meanwhile
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    drain: u64,
 
     /// Refuses what the draft of the transport refuses
     #[arg(long)]
@@ -256,12 +272,23 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
         return Err((USAGE, why.to_owned()));
     }
     let config = shared::load(&Sources::of(&folder), &Flags::default()).map_err(shared::bad_config)?;
-    let (journal, mended) = Journal::open_default().map_err(|error| (WRONG, error.to_string()))?;
-    if let Some(mended) = mended {
-        shared::note(mended);
-    }
+    let shared_journal = match &arguments.store {
+        Some(store) => Some(connect(store, Duration::from_secs(arguments.lease)).await?),
+        None => None,
+    };
+    let journal = match &shared_journal {
+        Some(journal) => journal.clone(),
+        None => {
+            let (journal, mended) = Journal::open_default().map_err(|error| (WRONG, error.to_string()))?;
+            if let Some(mended) = mended {
+                shared::note(mended);
+            }
+            journal
+        }
+    };
     let launcher = Sessions {
         config,
+        journal: shared_journal,
         command: arguments.command.clone(),
         agent: arguments.agent.first().cloned(),
         protocol: arguments.protocol,
@@ -305,19 +332,43 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
         origins: arguments.allow_origin,
         ..Rules::default()
     };
-    let mut ends = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-    let stop = async move {
-        match &mut ends {
-            [Ok(interrupt), Ok(terminate)] => tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            },
-            _ => std::future::pending().await,
-        }
-        shared::note("Ending: running turns are stopped, sessions are kept.");
-    };
+    let stop = (told_to_end(arguments.drain), Duration::from_secs(arguments.drain));
     tieline_serve::serve(hub, door, rules, vec![listener], stop).await;
     Ok(())
+}
+
+/// Waits until the server is told to end.
+async fn told_to_end(drain: u64) {
+    let mut ends = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    match &mut ends {
+        [Ok(interrupt), Ok(terminate)] => tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        },
+        _ => std::future::pending().await,
+    }
+    let turns = if drain > 0 { "running turns may end" } else { "running turns are stopped" };
+    shared::note(format!("Ending: {turns}, sessions are kept."));
+}
+
+/// The sessions that several servers share.
+async fn connect(store: &str, lease: Duration) -> Result<Journal, Failed> {
+    let address = match store.strip_prefix('@') {
+        Some(file) => {
+            std::fs::read_to_string(file).map_err(|error| (USAGE, format!("--store: the file `{file}`: {error}")))?
+        }
+        None => store.to_owned(),
+    };
+    let address = address.trim();
+    if !address.starts_with("postgres://") && !address.starts_with("postgresql://") {
+        // It may hold a password, so it is not said again.
+        return Err((USAGE, "--store takes an address that begins with postgres://, or @FILE".to_owned()));
+    }
+    let authorities = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let tls = Trust::new(authorities).connector().map_err(|error| (USAGE, error.to_string()))?;
+    let home = Postgres::connect(address, NodeSettings { lease, tls }).await;
+    let home = home.map_err(|error| (WRONG, format!("--store: {error}")))?;
+    Journal::shared_in(Arc::new(home)).map_err(|error| (WRONG, error.to_string()))
 }
 
 /// Says where the server is, and how a person comes in.
@@ -380,6 +431,8 @@ fn picture(link: &str) -> Option<String> {
 /// Starts sessions as the configuration says.
 struct Sessions {
     config: Config,
+    /// Where they are kept, if not in the user's own journal.
+    journal: Option<Journal>,
     command: Vec<String>,
     agent: Option<String>,
     protocol: Option<Protocol>,
@@ -398,6 +451,7 @@ impl Sessions {
             protocol: self.protocol,
             on_lost: OnLost::HandOver,
             start_timeout: START_TIMEOUT,
+            journal: self.journal.clone(),
             ..setup::Wanted::default()
         }
     }

@@ -74,6 +74,8 @@ pub struct Wanted {
     pub budget: Budget,
     /// Nothing is kept.
     pub no_record: bool,
+    /// Where sessions are kept, if not in the user's own journal.
+    pub journal: Option<Journal>,
 }
 
 /// What was found for it.
@@ -204,6 +206,9 @@ pub fn warn(config: &Config, notes: &Notes) {
 pub async fn journal(wanted: &Wanted, notes: &Notes) -> Result<Option<Journal>> {
     if wanted.no_record {
         return Ok(None);
+    }
+    if let Some(journal) = &wanted.journal {
+        return Ok(Some(journal.clone()));
     }
     match Journal::open_default() {
         Ok((journal, mended)) => {

@@ -2,11 +2,13 @@
 //! asked.
 
 use crate::hub::Role;
-use crate::log::{Dropped, Position, Question, Teller, Told};
-use crate::question;
+use crate::log::{Dropped, Position, Question, Teller, Told, WITHDRAWN};
+use crate::nodes::{Command, blocks};
+use crate::question::{self, Posed};
 use crate::room::{Person, Room, Takes, state};
 use serde_json::json;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::agent::{Opened, Session, SessionHandle, Turn};
@@ -16,14 +18,16 @@ use tieline::schema::{
     ConfigOption, ConfigValue, ContentBlock, Meta, SessionId, Severity, State, StateUpdate, StopReason, Update,
 };
 use tieline::{Error, Result};
-use tieline_client::live::Part;
 use tieline_host::store::{Follow, Stored};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// A client that takes nothing for this long is let go. It can come back, and goes on where it was.
 const STALL_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A client whose session was taken away hears why before its connection ends.
+const LET_GO: Duration = Duration::from_secs(1);
 
 /// The prompts of a client that are not over.
 type Waiting = Arc<Mutex<Prompts>>;
@@ -39,6 +43,15 @@ struct Prompts {
 struct Prompted {
     end: oneshot::Sender<Result<StopReason>>,
     turn: Turn,
+}
+
+/// A prompt that has no end yet.
+struct Counted<'a>(&'a Room);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.prompts.fetch_sub(1, Relaxed);
+    }
 }
 
 /// How a client comes to a session.
@@ -81,11 +94,10 @@ impl Attachment {
         let may = role >= Role::Use;
         let takes = Takes { questions: may, forms: may && can.elicit_form, pages: may && can.elicit_url };
         let Some(person) = room.arrive(takes) else { return Ok(None) };
-        let agent = room.live.agent();
-        let (options, commands) = agent.map(|agent| (agent.options(), agent.commands())).unwrap_or_default();
         let waiting = Waiting::default();
         // It is made before anything is told: if that fails, the client has left.
         let mut attachment = Self { room: Arc::clone(&room), person, role, waiting: Arc::clone(&waiting), task: None };
+        let (options, commands) = room.facts().await?;
         let log = Log::open(Arc::clone(&room), after, replay).await?;
         let (head, upto) = (log.head, if replay { log.head } else { log.known.seq.min(log.head) });
         let mut line = Line {
@@ -126,29 +138,29 @@ impl Attachment {
 impl Session for Attachment {
     async fn accept(&self, name: &str, _: &[ContentBlock]) -> Result<()> {
         self.may_use()?;
-        self.room.accept(name).await?;
+        self.room.call(Command::Accept { name: name.to_owned() }).await?;
         self.waiting.locked().coming += 1;
         Ok(())
     }
 
     async fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
-        let parts = prompt.into_iter().map(|block| Part::Block(Box::new(block))).collect();
         let (name, (end, mut ended)) = (turn.prompt_id().to_owned(), oneshot::channel());
-        let queued = {
-            // Held until it is known whose prompt this is.
+        {
+            // Before anything is told of it: it must be known whose prompt this is.
             let mut waiting = self.waiting.locked();
             waiting.coming = waiting.coming.saturating_sub(1);
-            let number = self.room.live.prompt_named(name.clone(), parts);
-            if number.is_some() {
-                waiting.known.insert(name.clone(), Prompted { end, turn: turn.clone() });
-            }
-            number
+            waiting.known.insert(name.clone(), Prompted { end, turn: turn.clone() });
+        }
+        self.room.prompts.fetch_add(1, Relaxed);
+        let _counted = Counted(&self.room);
+        let queued = match self.room.seat() {
+            Some(seat) => self.room.prompt(&seat, name.clone(), prompt).await,
+            None => self.room.call(Command::Prompt { name: name.clone(), content: blocks(&prompt) }).await.map(drop),
         };
-        let Some(number) = queued else {
-            let why = "too many prompts wait in this session";
-            self.room.drop_prompt(name, why).await;
-            return Err(Error::wire(-32603, why));
-        };
+        if let Err(error) = queued {
+            self.waiting.locked().known.remove(&name);
+            return Err(error);
+        }
         let gone = || Error::wire(-32603, self.room.why());
         tokio::select! {
             biased;
@@ -165,37 +177,30 @@ impl Session for Attachment {
         if is_gone {
             return Ok(StopReason::Cancelled);
         }
-        let mut waits = false;
-        self.room.live.edit_queue(|queue| {
-            let before = queue.len();
-            queue.retain(|queued| queued.number != number);
-            waits = queue.len() < before;
-        });
-        if waits {
-            self.waiting.locked().known.remove(&name);
-            self.room.drop_prompt(name, "cancelled").await;
-            return Ok(StopReason::Cancelled);
-        }
-        self.room.live.cancel().await;
+        self.room.call(Command::Withdraw { name }).await?;
         ended.await.unwrap_or_else(|_| Err(gone()))
     }
 
     async fn cancel_others(&self) {
-        if self.role >= Role::Use {
-            self.room.live.cancel().await;
+        if self.role >= Role::Use
+            && let Err(error) = self.room.call(Command::Cancel).await
+        {
+            tracing::warn!(%error, "a turn is not cancelled");
         }
     }
 
     async fn set_option(&self, id: String, value: ConfigValue) -> Result<Option<Vec<ConfigOption>>> {
         self.may_use()?;
-        let agent = self.room.live.agent().ok_or_else(|| Error::wire(-32603, "the agent is not running"))?;
-        agent.set_option(&id, value).await.map(Some)
+        self.room.set_option(id, value).await.map(Some)
     }
 
     async fn close(&self) {
-        // The last one takes the light with it.
-        if self.role >= Role::Use && self.room.close_behind(Some(&self.person)) {
-            self.room.live.cancel().await;
+        let here = self.room.seat();
+        // The last one takes the light with it; at another node somebody may be on it.
+        if let (true, Some(seat)) = (self.role >= Role::Use, here)
+            && self.room.close_behind(Some(&self.person))
+        {
+            seat.live.cancel().await;
             self.room.ended().await;
         }
     }
@@ -285,7 +290,7 @@ struct Line {
     /// The turn that runs is this client's.
     own: Option<String>,
     /// The questions that stand, and those of them that the client is asked.
-    open: Vec<Question>,
+    open: Vec<(Question, Arc<Posed>)>,
     /// The last of them was just answered.
     goes_on: bool,
     asking: HashMap<Question, AbortHandle>,
@@ -324,8 +329,8 @@ impl Line {
         if self.running && self.session.update(state(true, None)).await.is_err() {
             return;
         }
-        for question in self.open.clone() {
-            self.ask(question);
+        for (question, posed) in self.open.clone() {
+            self.ask(question, posed);
         }
         if !self.open.is_empty() && self.tell_asking(true).await.is_err() {
             return;
@@ -345,6 +350,12 @@ impl Line {
             tracing::debug!(%error, "a client is told nothing more");
             // It would take silence for peace. It can come back.
             self.over.cancel();
+        } else if self.room.is_broken() && self.room.journal.shared().is_some() {
+            // The session goes on elsewhere: who comes back finds it there. First its prompts hear why they ended.
+            let over = self.over.clone();
+            drop(self);
+            sleep(LET_GO).await;
+            over.cancel();
         }
     }
 
@@ -378,10 +389,10 @@ impl Line {
                 self.open.clear();
             }
             // The session's task and the turn's write beside each other: what comes behind the end of the turn is over with it.
-            Told::Asked(question) if self.running => self.open.push(question.clone()),
+            Told::Asked(question, posed) if self.running => self.open.push((question.clone(), Arc::clone(posed))),
             Told::Settled(question) => {
                 let before = self.open.len();
-                self.open.retain(|open| open != question);
+                self.open.retain(|(open, _)| open != question);
                 self.goes_on = self.open.is_empty() && before > 0;
             }
             _ => {}
@@ -408,9 +419,9 @@ impl Line {
             Told::Notice(..) if self.old && !self.log.from_before => Ok(()),
             Told::Notice(severity, words) => session.notice(severity, words).await,
             Told::Settled(_) | Told::Dropped(_) if self.old => Ok(()),
-            Told::Asked(_) if self.old || !self.running => Ok(()),
-            Told::Asked(question) => {
-                self.ask(question);
+            Told::Asked(..) if self.old || !self.running => Ok(()),
+            Told::Asked(question, posed) => {
+                self.ask(question, posed);
                 // The first that stands: it is counted already.
                 if self.open.len() == 1 { self.tell_asking(true).await } else { Ok(()) }
             }
@@ -421,13 +432,18 @@ impl Line {
                 if self.goes_on { self.tell_asking(false).await } else { Ok(()) }
             }
             Told::Dropped(Dropped { prompts, why }) => {
-                self.own = None;
+                self.own.take_if(|own| prompts.contains(own));
                 for name in prompts {
-                    if let Some(Prompted { end, .. }) = self.waiting.locked().known.remove(&name) {
-                        let _ = end.send(Err(Error::wire(-32603, why.clone())));
+                    let prompted = self.waiting.locked().known.remove(&name);
+                    if let Some(Prompted { end, turn }) = prompted {
+                        let withdrawn = why == WITHDRAWN;
+                        let failed = || Err(Error::wire(-32603, why.clone()));
+                        let _ = end.send(if withdrawn { Ok(StopReason::Cancelled) } else { failed() });
+                        turn.over().await;
                     }
                 }
-                self.tell_state(state(false, None)).await
+                // Behind the end of its own, and not while others work.
+                if self.running { Ok(()) } else { self.tell_state(state(false, None)).await }
             }
         }
     }
@@ -474,15 +490,13 @@ impl Line {
     }
 
     /// Asks the client beside what else it is told; once for each question.
-    fn ask(&mut self, question: Question) {
+    fn ask(&mut self, question: Question, posed: Arc<Posed>) {
         if !self.takes.questions || self.asking.contains_key(&question) {
             return;
         }
-        if let Some(asked) = self.room.question(&question) {
-            let watch = Arc::clone(&self.room.watch);
-            let task = tokio::spawn(question::ask(asked, self.session.clone(), self.name.clone(), watch));
-            self.asking.insert(question, task.abort_handle());
-        }
+        let (room, session, name) = (Arc::clone(&self.room), self.session.clone(), self.name.clone());
+        let task = tokio::spawn(question::ask(room, question.clone(), posed, session, name));
+        self.asking.insert(question, task.abort_handle());
     }
 }
 

@@ -104,7 +104,8 @@ fn fitting(folder: &Path, query: &str) -> Vec<String> {
 async fn undo(hub: &Hub, session: &str, turn: Option<String>) -> Result<Value> {
     let wrong = |why: &str| Error::wire(-32603, why.to_owned());
     let room = hub.live(session).ok_or_else(|| Error::unknown_session(session))?;
-    if !matches!(room.live.state(), State::Idle | State::Lost) {
+    let state = room.state().ok_or_else(|| wrong("changes are taken back at the node that has the session"))?;
+    if !matches!(state, State::Idle | State::Lost) {
         return Err(wrong("changes are taken back when no turn runs"));
     }
     let entry = hub.journal().entry(session).await.map_err(|_| wrong("nothing was changed yet"))?;

@@ -4,6 +4,7 @@ use crate::attachment::{Attachment, Coming};
 use crate::extras;
 use crate::hub::{Hub, Role, Visitor, Wanted};
 use crate::log::Position;
+use crate::nodes::Command;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,10 +93,7 @@ impl Agent for Front {
             let room = match self.hub.live(&id) {
                 Some(room) => room,
                 // To look on starts no agent.
-                None => {
-                    self.may(Role::Use, "wake a session that sleeps")?;
-                    self.hub.find(&id, &self.visitor.name).await?
-                }
+                None => self.hub.find(&id, &self.visitor.name, self.visitor.role >= Role::Use).await?,
             };
             // One at a time: what is told again is held in memory until the client has taken it.
             let _one = self.replaying.lock().await;
@@ -122,7 +120,10 @@ impl Agent for Front {
         let (entries, next_cursor) = self.hub.list(query).await?;
         let info = |entry: tieline_client::journal::Entry| {
             let live = self.hub.live(&entry.id);
-            let state = live.as_ref().map(|room| format!("{:?}", room.live.state()).to_lowercase());
+            let state = live.as_ref().and_then(|room| room.state()).map(|state| format!("{state:?}").to_lowercase());
+            // One that another node has is known by its row.
+            let shared = self.hub.journal().shared().and(entry.holder.as_ref());
+            let state = state.or_else(|| shared.map(|_| format!("{:?}", entry.state).to_lowercase()));
             let clients = live.map_or(0, |room| room.people());
             let known = json!({ "agent": entry.agent, "state": state, "clients": clients, "turns": entry.turns });
             SessionInfo {
@@ -144,11 +145,19 @@ impl Agent for Front {
 
     async fn delete(&self, id: SessionId) -> Result<()> {
         self.may(Role::Admin, "delete sessions")?;
-        if let Some(room) = self.hub.live(&id) {
-            if !room.close_behind(None) {
-                return Err(Error::wire(-32603, "somebody is on this session"));
+        let mut room = self.hub.live(&id);
+        if room.is_none() && self.hub.holder(&id).await.is_some() {
+            room = Some(self.hub.find(&id, &self.visitor.name, false).await?);
+        }
+        if let Some(room) = room {
+            let busy = Error::wire(-32603, "somebody is on this session");
+            if room.seat().is_none() {
+                room.call(Command::Close).await?;
+            } else if !room.close_behind(None) {
+                return Err(busy);
+            } else {
+                room.ended().await;
             }
-            room.ended().await;
         }
         match self.hub.entry(&id).await {
             Ok(_) => {}

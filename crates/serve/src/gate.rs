@@ -21,23 +21,31 @@ pub struct Door {
     open: bool,
     /// The cookie goes over TLS only.
     secure: bool,
-    pub(crate) figures: Figures,
+    pub(crate) figures: Told<String>,
+    /// Why clients should go elsewhere, if they should.
+    pub(crate) health: Told<Option<String>>,
 }
 
-/// The figures of the server, once it runs.
-#[derive(Clone, Default)]
-pub(crate) struct Figures(pub Arc<OnceLock<Box<dyn Fn() -> String + Send + Sync>>>);
+/// What is asked of the server from outside, once it runs.
+#[derive(Clone)]
+pub(crate) struct Told<T>(pub Arc<OnceLock<Box<dyn Fn() -> T + Send + Sync>>>);
 
-impl fmt::Debug for Figures {
+impl<T> Default for Told<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> fmt::Debug for Told<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Figures").finish_non_exhaustive()
+        f.debug_struct("Told").finish_non_exhaustive()
     }
 }
 
 impl Door {
     /// A door that these tokens open.
     pub fn new(tokens: Tokens, codes: Arc<Codes>) -> Self {
-        Self { tokens, codes, open: false, secure: false, figures: Figures::default() }
+        Self { tokens, codes, open: false, secure: false, figures: Told::default(), health: Told::default() }
     }
 
     /// Lets everybody in. Only for a server that nobody but this user can reach.
@@ -122,7 +130,11 @@ impl Gate for Door {
             });
         }
         if path == "/health" {
-            return Some(plain(StatusCode::OK, "ok\n"));
+            let unwell = self.health.0.get().and_then(|health| health());
+            return Some(match unwell {
+                Some(why) => plain(StatusCode::SERVICE_UNAVAILABLE, &why),
+                None => plain(StatusCode::OK, "ok\n"),
+            });
         }
         let bearer = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         if path == "/metrics" {

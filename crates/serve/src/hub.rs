@@ -14,17 +14,20 @@ use tieline::rpc::sync::Lock as _;
 use tieline::rpc::{Cancel, Transport};
 use tieline::{Error, Result};
 use tieline_client::journal::Journal;
-use tieline_client::live::{Failure, Link, Opening, Parts, Setup};
+use tieline_client::live::{Events, Failure, Link, Opening, Parts, Session, Setup, State};
 use tieline_client::sanitize;
-use tieline_host::store::ListQuery;
+use tieline_host::store::{ListQuery, Shared};
 use tieline_host::text::cut;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
 
 /// A cancelled turn gets this long to end in its own way.
 const CANCEL_GRACE: Duration = Duration::from_mins(1);
 
 /// Agents get this long to end their turns when the server stops; then they are killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is looked whether all turns have ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// So many sessions are told again at once, in all and to one visitor.
 const MAX_REPLAYS: usize = 16;
 const MAX_REPLAYS_EACH: usize = 4;
@@ -48,6 +51,13 @@ pub struct Wanted {
     pub roots: Vec<PathBuf>,
     /// The session to go on with.
     pub resume: Option<String>,
+}
+
+impl Wanted {
+    /// A session that goes on.
+    pub(crate) fn resuming(id: &str) -> Self {
+        Self { resume: Some(id.to_owned()), ..Self::default() }
+    }
 }
 
 /// A session that can be started.
@@ -100,9 +110,9 @@ pub struct Visitor {
 
 /// All sessions. Clones are the same.
 #[derive(Clone)]
-pub struct Hub(Arc<Inner>);
+pub struct Hub(pub(crate) Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     launcher: Box<dyn Launcher>,
     journal: Journal,
     settings: Settings,
@@ -110,6 +120,8 @@ struct Inner {
     /// Held while a session is told again, by all and by each visitor: it is in memory until its client has taken it.
     replays: (Arc<Semaphore>, Mutex<HashMap<String, Arc<Semaphore>>>),
     stopping: Cancel,
+    /// No prompt is taken in any more: the server is about to end.
+    draining: Cancel,
     watch: Arc<Watch>,
 }
 
@@ -145,9 +157,10 @@ impl Drop for Coming<'_> {
 impl Hub {
     /// A hub without sessions.
     pub fn new(launcher: impl Launcher, journal: Journal, settings: Settings) -> Self {
-        let (launcher, rooms, stopping) = (Box::new(launcher), Mutex::default(), Cancel::default());
+        let (launcher, rooms) = (Box::new(launcher), Mutex::default());
+        let (stopping, draining, watch) = (Cancel::default(), Cancel::default(), Arc::default());
         let replays = (Arc::new(Semaphore::new(MAX_REPLAYS)), Mutex::default());
-        Self(Arc::new(Inner { launcher, journal, settings, rooms, replays, stopping, watch: Arc::default() }))
+        Self(Arc::new(Inner { launcher, journal, settings, rooms, replays, stopping, draining, watch }))
     }
 
     /// Who watches over it. To be said before it is used.
@@ -165,9 +178,31 @@ impl Hub {
 
     /// What is true of its sessions now.
     pub(crate) fn now(&self) -> Now {
-        let live: Vec<_> = self.0.rooms.locked().known.values().filter_map(|(_, cell)| cell.get().cloned()).collect();
-        let questions = live.iter().map(|room| room.live.questions().len()).sum();
-        Now { sessions: live.len(), questions, ..Now::default() }
+        let live: Vec<_> = self.rooms().iter().filter_map(|room| room.seat()).collect();
+        let questions = live.iter().map(|seat| seat.live.questions().len()).sum();
+        let away = self.0.journal.shared().and_then(Shared::unreachable).unwrap_or_default();
+        Now { sessions: live.len(), questions, away, ..Now::default() }
+    }
+
+    fn rooms(&self) -> Vec<Arc<Room>> {
+        self.0.rooms.locked().known.values().filter_map(|(_, cell)| cell.get().cloned()).collect()
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.is_cancelled()
+    }
+
+    /// Takes in no prompts any more, and waits until no turn runs or the time is over. Clients stay meanwhile.
+    pub async fn drain(&self, limit: Duration) {
+        self.0.draining.cancel();
+        let at_rest =
+            |room: &Arc<Room>| matches!(room.state(), None | Some(State::Idle | State::Lost | State::Opening));
+        let rest = async {
+            while !self.rooms().iter().all(at_rest) {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        let _ = timeout(limit, rest).await;
     }
 
     /// What it offers.
@@ -213,6 +248,11 @@ impl Hub {
         for end in ends.collect::<Vec<_>>() {
             let _ = end.await;
         }
+        if self.0.journal.shared().is_some()
+            && let Err(error) = self.0.journal.clone().close().await
+        {
+            tracing::warn!(%error, "sessions are not let go");
+        }
     }
 
     /// Waits until one more session may be told again to this visitor.
@@ -246,7 +286,8 @@ impl Hub {
     }
 
     /// The session of this id: as it lives, or taken up from the journal.
-    pub(crate) async fn find(&self, id: &str, name: &str) -> Result<Arc<Room>> {
+    /// With several nodes it may live at another one; `wakes` says whether one that sleeps is woken.
+    pub(crate) async fn find(&self, id: &str, name: &str, wakes: bool) -> Result<Arc<Room>> {
         let known = self.0.rooms.locked().known.get(id).cloned();
         let cell = match known {
             Some((_, cell)) => cell,
@@ -260,7 +301,17 @@ impl Hub {
             }
         };
         let start = || async {
-            let room = self.start(Wanted { resume: Some(id.to_owned()), ..Wanted::default() }).await?;
+            let elsewhere = self.holder(id).await.is_some();
+            if !elsewhere && !wakes {
+                return Err(Error::wire(-32603, "this token may not wake a session that sleeps"));
+            }
+            let started = if elsewhere { None } else { Some(self.start(Wanted::resuming(id)).await) };
+            let room = match started {
+                Some(Ok(room)) => room,
+                // Another node was faster.
+                Some(Err(error)) if self.holder(id).await.is_none() => return Err(error),
+                _ => Room::elsewhere(self, id),
+            };
             self.forget_when_over(&room);
             Ok(room)
         };
@@ -291,12 +342,21 @@ impl Hub {
     }
 
     async fn start(&self, wanted: Wanted) -> Result<Arc<Room>> {
+        let (live, link, events) = self.launch(wanted).await?;
+        let room = Room::new(self);
+        room.sit(live, link, events, self.0.settings.idle).await.map_err(|why| failed(&why))?;
+        Ok(room)
+    }
+
+    /// Starts what a session needs.
+    pub(crate) async fn launch(&self, wanted: Wanted) -> Result<(Session, Link, Events)> {
+        if self.is_draining() {
+            return Err(Error::wire(-32603, "this server is about to end; try again in a moment"));
+        }
         let Launched { setup, parts, opening } = self.0.launcher.launch(wanted).await.map_err(|why| failed(&why))?;
         let link = Link::new(setup, parts);
         let (live, events) = link.open(opening, Vec::new());
-        Room::start(live, link, events, (self.0.journal.clone(), Arc::clone(&self.0.watch)), self.0.settings.idle)
-            .await
-            .map_err(|why| failed(&why))
+        Ok((live, link, events))
     }
 
     fn forget_when_over(&self, room: &Arc<Room>) {

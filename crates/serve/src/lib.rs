@@ -13,6 +13,7 @@ mod front;
 mod gate;
 mod hub;
 mod log;
+mod nodes;
 mod question;
 mod room;
 mod server;

@@ -1,9 +1,11 @@
 //! The log of a session as clients are told it: each event of the journal becomes what is sent, with its position.
 
+use crate::question::Posed;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use tieline::schema::{Chunk, Items, Message, MessageKind, Meta, Patch, Raw, Severity, StopReason, Update, data_field};
 use tieline_client::journal::{NOTICE, OUTCOME, Outcome, Said};
 use tieline_host::store::{Event, Stored};
@@ -68,6 +70,16 @@ pub(crate) struct Question {
     pub(crate) number: u64,
 }
 
+/// A person is asked: which question it is, and the whole of it, so that any node can put it. Older logs don't have that.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) question: Question,
+    pub(crate) posed: Posed,
+}
+
+/// Why a prompt is not sent that its client has withdrawn.
+pub(crate) const WITHDRAWN: &str = "cancelled";
+
 /// Prompts that are not sent, and why.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Dropped {
@@ -100,7 +112,7 @@ pub(crate) enum Told {
     /// Anything that the agent reported.
     Update(Update),
     /// A person is asked.
-    Asked(Question),
+    Asked(Question, Arc<Posed>),
     /// A question is answered, or not wanted any more.
     Settled(Question),
     Dropped(Dropped),
@@ -144,7 +156,7 @@ impl Teller {
 
     fn other(&mut self, kind: &str, body: &Raw) -> Option<Told> {
         match kind {
-            ASKED => body.parse().ok().map(Told::Asked),
+            ASKED => body.parse().ok().map(|Asked { question, posed }| Told::Asked(question, Arc::new(posed))),
             SETTLED => body.parse().ok().map(Told::Settled),
             DROPPED => body.parse().ok().map(Told::Dropped),
             NOTICE => {

@@ -1,12 +1,17 @@
 //! A question of a session as a client of the protocol is asked it, and its answer.
 
-use crate::watch::{self, Watch};
+use crate::log;
+use crate::nodes::Command;
+use crate::room::Room;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tieline::Error;
-use tieline::agent::SessionHandle;
+use tieline::agent::{ClientHandle, SessionHandle};
 use tieline::schema::{
-    ElicitAction, ElicitMode, FormSchema, Meta, Patch, PermissionOption, PermissionOptionKind, PermissionOutcome,
-    PermissionRequest, PermissionSubject, ToolCallContent, ToolCallSubject, ToolCallUpdate, data_field,
+    Dialect, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ElicitScope, FormSchema, Meta, Patch,
+    PermissionOption, PermissionOptionKind, PermissionOutcome, PermissionRequest, PermissionResponse,
+    PermissionSubject, Raw, SessionId, ToolCallContent, ToolCallSubject, ToolCallUpdate, data_field, from_json,
+    to_json,
 };
 use tieline_client::elicit::{Consent, Filled, Form, Page};
 use tieline_client::live::{Asked, Reply, What};
@@ -16,50 +21,111 @@ use tieline_client::permission::{Answer, Question};
 const ALLOW: &str = "allow";
 const REJECT: &str = "reject";
 
-/// Asks a client, and answers for it. If its answer is the one that counts, that is written down.
-pub(crate) async fn ask(asked: Arc<Asked>, session: SessionHandle, name: String, watch: Arc<Watch>) {
-    let client = session.client();
-    let reply = match &asked.what {
-        What::Permission(question) => match client.request_permission(request(question, asked.number)).await {
-            Ok(answer) => of_outcome(question, &answer.outcome).map(Reply::Permission),
-            // It can't be asked, or answers rubbish: nobody waits for it for ever, and nothing is allowed.
-            Err(error @ (Error::Wire(_) | Error::Unreadable(_))) => {
-                tracing::warn!(%error, "a client can't answer a question");
-                Some(Reply::Permission(Answer::Nobody))
+/// A question in the words of the protocol, as the log has it: the node that asks a client need not be the one with the agent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Posed {
+    /// `session/request_permission`.
+    Permission(Raw),
+    /// A form or a page.
+    Elicit(Raw),
+}
+
+/// What a client answered, in the words of the protocol.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answered {
+    Permission(Raw),
+    /// It can't be asked, or answers rubbish.
+    Nobody,
+    Elicit(Raw),
+}
+
+impl Posed {
+    /// The question for all who may answer; `None` for what no client is asked.
+    pub(crate) fn of(asked: &Asked) -> Option<Self> {
+        let elicit = |message: &str, mode| {
+            // The session is filled in by whoever asks.
+            let scope = ElicitScope::Session { session_id: SessionId::default(), tool_call_id: None };
+            let request = ElicitRequest { message: message.to_owned(), scope, mode, meta: None };
+            Raw::new(to_json(&request, Dialect::V2)).ok().map(Self::Elicit)
+        };
+        match &asked.what {
+            What::Permission(question) => {
+                let request = to_json(&request(question, asked.number), Dialect::V2);
+                Raw::new(request).ok().map(Self::Permission)
             }
-            // It is gone; another one may answer.
-            Err(error) => {
-                tracing::debug!(%error, "a client did not answer a question");
-                None
+            What::Form(form) => elicit(&form.message, ElicitMode::Form(schema(form))),
+            What::Page(Page { message, url, .. }) => {
+                let elicitation_id = format!("page-{}", asked.number);
+                elicit(message, ElicitMode::Url { elicitation_id, url: url.clone() })
             }
-        },
-        What::Form(form) => {
-            let answer = client.elicit(form.message.clone(), ElicitMode::Form(schema(form))).await;
-            answer.ok().map(|answer| {
-                Reply::Form(match answer.action {
-                    ElicitAction::Accept(values) => Filled::Accept(values.into_iter().collect()),
-                    ElicitAction::Decline => Filled::Decline,
-                    _ => Filled::Cancel,
-                })
-            })
+            What::Login(_) | What::Terminal(_) => None,
         }
-        What::Page(Page { message, url, .. }) => {
-            let mode = ElicitMode::Url { elicitation_id: format!("page-{}", asked.number), url: url.clone() };
-            let answer = client.elicit(message.clone(), mode).await;
-            answer.ok().map(|answer| {
-                Reply::Page(match answer.action {
-                    ElicitAction::Accept(_) => Consent::Accept,
-                    ElicitAction::Decline => Consent::Decline,
-                    _ => Consent::Cancel,
-                })
-            })
+    }
+
+    /// Asks a client. `None` if it gives no answer: another one may.
+    async fn ask(&self, client: &ClientHandle) -> Option<Answered> {
+        match self {
+            Self::Permission(request) => match client.request_permission(from_json(request.get()).ok()?).await {
+                Ok(answer) => Raw::new(to_json(&answer, Dialect::V2)).ok().map(Answered::Permission),
+                // Nobody waits for it for ever, and nothing is allowed.
+                Err(error @ (Error::Wire(_) | Error::Unreadable(_))) => {
+                    tracing::warn!(%error, "a client can't answer a question");
+                    Some(Answered::Nobody)
+                }
+                // It is gone; another one may answer.
+                Err(error) => {
+                    tracing::debug!(%error, "a client did not answer a question");
+                    None
+                }
+            },
+            Self::Elicit(request) => {
+                let ElicitRequest { message, mode, .. } = from_json(request.get()).ok()?;
+                let answer = client.elicit(message, mode).await.ok()?;
+                Raw::new(to_json(&answer, Dialect::V2)).ok().map(Answered::Elicit)
+            }
         }
-        What::Login(_) | What::Terminal(_) => None,
-    };
-    let Some(reply) = reply else { return };
-    let word = watch::word(&reply);
-    if asked.reply(reply) {
-        watch.answered(&name, session.id(), &asked, &word);
+    }
+}
+
+/// Asks a client, and passes its answer on to whoever has the session.
+pub(crate) async fn ask(
+    room: Arc<Room>,
+    question: log::Question,
+    posed: Arc<Posed>,
+    session: SessionHandle,
+    by: String,
+) {
+    let Some(answer) = posed.ask(&session.client()).await else { return };
+    if let Err(error) = room.call(Command::Answer { question, answer, by }).await {
+        tracing::warn!(%error, "an answer to a question does not arrive");
+    }
+}
+
+/// What an answer means for a question that stands; `None` if that is nothing.
+pub(crate) fn reply(asked: &Asked, answer: &Answered) -> Option<Reply> {
+    match (&asked.what, answer) {
+        (What::Permission(question), Answered::Permission(answer)) => {
+            let answer: PermissionResponse = from_json(answer.get()).ok()?;
+            of_outcome(question, &answer.outcome).map(Reply::Permission)
+        }
+        (What::Permission(_), Answered::Nobody) => Some(Reply::Permission(Answer::Nobody)),
+        (What::Form(_), Answered::Elicit(answer)) => {
+            Some(Reply::Form(match from_json::<ElicitResponse>(answer.get()).ok()?.action {
+                ElicitAction::Accept(values) => Filled::Accept(values.into_iter().collect()),
+                ElicitAction::Decline => Filled::Decline,
+                _ => Filled::Cancel,
+            }))
+        }
+        (What::Page(_), Answered::Elicit(answer)) => {
+            Some(Reply::Page(match from_json::<ElicitResponse>(answer.get()).ok()?.action {
+                ElicitAction::Accept(_) => Consent::Accept,
+                ElicitAction::Decline => Consent::Decline,
+                _ => Consent::Cancel,
+            }))
+        }
+        _ => None,
     }
 }
 

@@ -1,21 +1,26 @@
 //! One live session and the clients on it. What clients are told is its log; the session adds what only a server knows.
 
-use crate::log::{ACCEPTED, ASKED, DROPPED, Dropped, Pending, Question, SETTLED};
-use crate::watch::Watch;
+use crate::hub::{Hub, Inner};
+use crate::log::{self, ACCEPTED, ASKED, DROPPED, Dropped, Pending, Question, SETTLED, WITHDRAWN};
+use crate::nodes::Facts;
+use crate::question::{self, Answered, Posed};
+use crate::watch::{self as watching, Watch};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::pin::Pin;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use tieline::rpc::Cancel;
 use tieline::rpc::sync::Lock as _;
-use tieline::schema::{StateUpdate, StopReason, Update};
+use tieline::schema::{ConfigOption, ConfigValue, ContentBlock, StateUpdate, StopReason, Update};
 use tieline::{Error, Result};
 use tieline_client::elicit::{Consent, Filled};
 use tieline_client::journal::{Journal, NOTICE, Said};
 use tieline_client::live::{
-    Asked, Ending, Event, Events, Failure, Link, Phase, Reply, Session, SessionFacts, State, What,
+    Asked, Ending, Event, Events, Failure, Link, Part, Phase, Reply, Session, SessionFacts, State, What,
 };
-use tieline_host::store::{Stored, new_id};
+use tieline_host::store::{self, Stored, new_id};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
 
@@ -34,23 +39,51 @@ pub(crate) struct Takes {
     pub(crate) pages: bool,
 }
 
-/// One live session.
+/// One session and everybody on it: live here, or at another node.
 pub(crate) struct Room {
     id: OnceLock<String>,
-    /// Tells the questions of this run from those of earlier ones.
-    run: String,
-    pub(crate) live: Session,
+    /// The session as it lives here; nothing while another node has it.
+    seat: Mutex<Option<Arc<Seat>>>,
+    /// Held by who has it live here.
+    pub(crate) taking: tokio::sync::Mutex<()>,
+    pub(crate) hub: Weak<Inner>,
     pub(crate) journal: Journal,
-    link: Link,
     people: Mutex<People>,
     /// How many clients are on it.
     count: watch::Sender<usize>,
     /// What was read of the log last: those who are at the same place need not read it again.
     recent: tokio::sync::Mutex<Arc<[Stored]>>,
+    /// How many prompts of clients here wait for their end.
+    pub(crate) prompts: AtomicUsize,
     /// Why its log can't be written any more.
     broken: OnceLock<String>,
     ended: Cancel,
-    pub(crate) watch: Arc<Watch>,
+    watch: Arc<Watch>,
+}
+
+/// A session that lives here.
+pub(crate) struct Seat {
+    /// Tells the questions of this run from those of earlier ones.
+    run: String,
+    pub(crate) live: Session,
+    link: Link,
+}
+
+impl Seat {
+    pub(crate) fn facts(&self) -> Facts {
+        self.live.agent().map(|agent| (agent.options(), agent.commands())).unwrap_or_default()
+    }
+
+    pub(crate) async fn set_option(&self, id: &str, value: ConfigValue) -> Result<Vec<ConfigOption>> {
+        let agent = self.live.agent().ok_or_else(|| Error::wire(-32603, "the agent is not running"))?;
+        agent.set_option(id, value).await
+    }
+
+    /// A question of the log, if it still stands.
+    fn question(&self, question: &Question) -> Option<Arc<Asked>> {
+        let mut questions = self.live.questions().into_iter().filter(|_| question.run == self.run);
+        questions.find(|asked| asked.number == question.number)
+    }
 }
 
 #[derive(Default)]
@@ -66,36 +99,59 @@ struct People {
 }
 
 impl Room {
-    /// Waits until the session is open; then what happens is seen to until it ends.
-    pub(crate) async fn start(
-        live: Session,
-        link: Link,
-        events: Events,
-        (journal, watch): (Journal, Arc<Watch>),
-        idle: Duration,
-    ) -> std::result::Result<Arc<Self>, Arc<Failure>> {
-        let room = Arc::new(Self {
+    /// A session without an owner that is known.
+    pub(crate) fn new(hub: &Hub) -> Arc<Self> {
+        Arc::new(Self {
             id: OnceLock::new(),
-            run: new_id(),
-            live,
-            journal,
-            link,
+            seat: Mutex::default(),
+            taking: tokio::sync::Mutex::default(),
+            hub: Arc::downgrade(&hub.0),
+            journal: hub.journal().clone(),
             people: Mutex::default(),
             // Whoever had it opened is on the way.
             count: watch::Sender::new(1),
             recent: tokio::sync::Mutex::new(Arc::default()),
+            prompts: AtomicUsize::new(0),
             broken: OnceLock::new(),
             ended: Cancel::default(),
-            watch,
-        });
+            watch: Arc::clone(hub.watch()),
+        })
+    }
+
+    /// A session that another node has.
+    pub(crate) fn elsewhere(hub: &Hub, id: &str) -> Arc<Self> {
+        let room = Self::new(hub);
+        let _ = room.id.set(id.to_owned());
+        tokio::spawn(Arc::clone(&room).look_after());
+        room
+    }
+
+    /// The session is here. Waits until it is open; then what happens is seen to until it ends.
+    pub(crate) async fn sit(
+        self: &Arc<Self>,
+        live: Session,
+        link: Link,
+        events: Events,
+        idle: Duration,
+    ) -> std::result::Result<(), Arc<Failure>> {
+        let seat = Arc::new(Seat { run: new_id(), live, link });
         let (told, opened) = oneshot::channel();
-        tokio::spawn(Arc::clone(&room).see_to(events, told, idle));
+        tokio::spawn(Arc::clone(self).see_to(Arc::clone(&seat), events, told, idle));
         match opened.await {
-            Ok(Ok(())) => Ok(room),
-            Ok(Err(failure)) => Err(failure),
+            Ok(opened) => opened,
             // The task can end without a word only with the runtime.
             Err(_) => Err(Failure::new(Ending::Failed, Phase::Session, "the session ended").into()),
         }
+    }
+
+    /// The session as it lives here.
+    pub(crate) fn seat(&self) -> Option<Arc<Seat>> {
+        self.seat.locked().clone()
+    }
+
+    /// What it is doing, if it lives here.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.seat().map(|seat| seat.live.state())
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -116,16 +172,31 @@ impl Room {
     /// Ends the session, behind a turn that runs.
     pub(crate) fn close(&self) {
         self.people.locked().closing = true;
-        self.live.close();
+        if let Some(seat) = self.seat() {
+            seat.live.close();
+        }
+    }
+
+    /// Nobody can come any more, and nothing is told.
+    pub(crate) fn end_here(&self) {
+        *self.people.locked() = People { closing: true, ..People::default() };
+        self.count.send_replace(0);
+        self.ended.cancel();
+    }
+
+    /// The session was taken away from under its clients.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.get().is_some()
     }
 
     /// Ends the session whatever it is doing: its turn is cancelled, and an agent that does not end is killed.
     pub(crate) async fn end(&self, limit: Duration) {
         self.close();
-        self.live.cancel().await;
+        let Some(seat) = self.seat() else { return self.end_here() };
+        seat.live.cancel().await;
         if timeout(limit, self.ended()).await.is_err() {
             tracing::warn!(session = self.id(), "an agent did not end in time and is killed");
-            self.link.kill();
+            seat.link.kill();
         }
     }
 
@@ -135,8 +206,8 @@ impl Room {
         let others = people.list.iter().any(|person| last.is_none_or(|last| person.number != last.number));
         people.closing |= !others;
         drop(people);
-        if !others {
-            self.live.close();
+        if let (false, Some(seat)) = (others, self.seat()) {
+            seat.live.close();
         }
         !others
     }
@@ -182,22 +253,23 @@ impl Room {
         Ok(page)
     }
 
-    /// A question of the log, if it still stands.
-    pub(crate) fn question(&self, question: &Question) -> Option<Arc<Asked>> {
-        let mut questions = self.live.questions().into_iter().filter(|_| question.run == self.run);
-        questions.find(|asked| asked.number == question.number)
-    }
-
     async fn see_to(
         self: Arc<Self>,
+        seat: Arc<Seat>,
         mut events: Events,
         opened: oneshot::Sender<std::result::Result<(), Arc<Failure>>>,
         idle: Duration,
     ) {
         let (mut opened, mut early, mut asked) = (Some(opened), Vec::new(), HashSet::new());
+        let mut taken_away: Pin<Box<dyn Future<Output = store::Error> + Send>> = Box::pin(std::future::pending());
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
+                why = &mut taken_away => {
+                    taken_away = Box::pin(std::future::pending());
+                    self.give_up(why.to_string());
+                    continue;
+                }
                 () = self.unused(idle) => {
                     self.close_behind(None);
                     continue;
@@ -209,6 +281,10 @@ impl Room {
                     early.extend(taken_up(&facts));
                     if let (Some(opened), Some(id)) = (opened.take(), facts.id) {
                         let _ = self.id.set(id);
+                        *self.seat.locked() = Some(Arc::clone(&seat));
+                        if let Some(shared) = self.journal.shared() {
+                            taken_away = shared.taken_away(&self.id().into());
+                        }
                         self.drop_pending().await;
                         let _ = opened.send(Ok(()));
                     }
@@ -219,9 +295,10 @@ impl Room {
                 Some(Event::Lost(failure)) => {
                     if let Some(opened) = opened.take() {
                         let _ = opened.send(Err(Arc::from(failure)));
-                        break;
+                        // Who is on it already waits for another node, or for the next attempt.
+                        return;
                     }
-                    self.lost(&failure).await;
+                    self.lost(&seat, &failure).await;
                 }
                 // There is no log before the session is open.
                 Some(Event::Warning(warning)) if opened.is_some() => early.push(warning),
@@ -229,26 +306,26 @@ impl Room {
                 Some(Event::GoesOn(words)) => self.notice("info", format!("It goes on with {words}.")).await,
                 Some(Event::Asked(question)) => {
                     self.watch.asked(self.id(), &question);
-                    if self.waits_for_somebody(&question) {
+                    let posed = Posed::of(&question).filter(|_| self.waits_for_somebody(&question));
+                    if let Some(posed) = posed {
                         asked.insert(question.number);
-                        self.note(ASKED, &Question { run: self.run.clone(), number: question.number }).await;
+                        let question = Question { run: seat.run.clone(), number: question.number };
+                        self.note(ASKED, &log::Asked { question, posed }).await;
                     }
                 }
                 Some(Event::Settled(number)) => {
                     if asked.remove(&number) {
-                        self.note(SETTLED, &Question { run: self.run.clone(), number }).await;
+                        self.note(SETTLED, &Question { run: seat.run.clone(), number }).await;
                     }
                 }
-                Some(event) => self.take(event),
+                Some(event) => self.take(&seat, event),
             }
         }
-        *self.people.locked() = People { closing: true, ..People::default() };
-        self.count.send_replace(0);
-        self.ended.cancel();
+        self.end_here();
     }
 
     /// Whose turn it is. All else is in the log.
-    fn take(&self, event: Event) {
+    fn take(&self, seat: &Seat, event: Event) {
         match event {
             Event::Begun(number) => {
                 let mut people = self.people.locked();
@@ -258,11 +335,11 @@ impl Room {
                 {
                     let mut people = self.people.locked();
                     let Some(number) = people.running.take() else { return };
-                    let last = self.live.queue().iter().map(|queued| queued.number).max();
+                    let last = seat.live.queue().iter().map(|queued| queued.number).max();
                     people.failed = stop.is_err().then(|| last.unwrap_or(number).max(number));
                 }
                 // What others have queued is not cancelled with it.
-                self.live.revive();
+                seat.live.revive();
                 if !remarks.is_empty() {
                     tracing::info!(?remarks, "a turn is over");
                 }
@@ -275,15 +352,15 @@ impl Room {
     }
 
     /// The agent is gone. Nobody waits for an answer that does not come; what waited can be said again.
-    async fn lost(&self, failure: &Failure) {
+    async fn lost(&self, seat: &Seat, failure: &Failure) {
         let last = {
             let mut people = self.people.locked();
             people.running = None;
             people.failed.take().unwrap_or(u64::MAX)
         };
-        let names = self.live.names();
+        let names = seat.live.names();
         let mut gone = Vec::new();
-        self.live.edit_queue(|queue| {
+        seat.live.edit_queue(|queue| {
             queue.retain(|queued| {
                 let stays = queued.number > last;
                 gone.extend(names.get(&queued.number).filter(|_| !stays).cloned());
@@ -293,18 +370,55 @@ impl Room {
         let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         self.note(DROPPED, &Dropped { prompts: gone, why: format!("{}{hint}", failure.message) }).await;
         self.notice("error", format!("{}. The next prompt starts the agent again.", failure.message)).await;
-        if !self.live.queue().is_empty() {
-            self.live.revive();
+        if !seat.live.queue().is_empty() {
+            seat.live.revive();
         }
     }
 
     /// Takes a prompt in. When this comes back, it is on the disk.
     pub(crate) async fn accept(&self, name: &str) -> Result<()> {
-        if self.live.note(ACCEPTED, &name).await {
+        if self.hub.upgrade().is_none_or(|hub| Hub(hub).is_draining()) {
+            return Err(Error::wire(-32603, "this server is about to end; try again in a moment"));
+        }
+        self.note(ACCEPTED, &name).await;
+        if self.is_broken() { Err(Error::wire(-32603, self.why())) } else { Ok(()) }
+    }
+
+    /// Puts a prompt that was taken in into the queue.
+    pub(crate) async fn prompt(&self, seat: &Seat, name: String, content: Vec<ContentBlock>) -> Result<()> {
+        let parts = content.into_iter().map(|block| Part::Block(Box::new(block))).collect();
+        if seat.live.prompt_named(name.clone(), parts).is_some() {
             return Ok(());
         }
-        self.give_up("its log can't be written".to_owned());
-        Err(Error::wire(-32603, self.why()))
+        let why = "too many prompts wait in this session";
+        self.drop_prompt(name, why).await;
+        Err(Error::wire(-32603, why))
+    }
+
+    /// A prompt is not wanted any more: it leaves the queue, or its turn is cancelled.
+    pub(crate) async fn withdraw(&self, seat: &Seat, name: String) {
+        let number = seat.live.names().into_iter().find(|(_, known)| *known == name).map(|(number, _)| number);
+        let mut waits = false;
+        seat.live.edit_queue(|queue| {
+            let before = queue.len();
+            queue.retain(|queued| Some(queued.number) != number);
+            waits = queue.len() < before;
+        });
+        if waits {
+            self.drop_prompt(name, WITHDRAWN).await;
+        } else {
+            seat.live.cancel().await;
+        }
+    }
+
+    /// Somebody answers a question. The first answer counts, and who gave it is written down.
+    pub(crate) fn answer(&self, seat: &Seat, question: &Question, answer: &Answered, by: &str) {
+        let Some(asked) = seat.question(question) else { return };
+        let Some(reply) = question::reply(&asked, answer) else { return };
+        let word = watching::word(&reply);
+        if asked.reply(reply) {
+            self.watch.answered(by, self.id(), &asked, &word);
+        }
     }
 
     /// A prompt that was taken in is not sent.
@@ -336,6 +450,8 @@ impl Room {
         let reply = match &asked.what {
             // It waits for somebody who can answer, however long.
             What::Permission(_) => return true,
+            // Who is on it at other nodes is not known here.
+            What::Form(_) | What::Page(_) if self.journal.shared().is_some() => return true,
             What::Form(_) if can(|takes| takes.forms) => return true,
             What::Page(_) if can(|takes| takes.pages) => return true,
             What::Form(_) => Reply::Form(Filled::Cancel),
@@ -350,23 +466,28 @@ impl Room {
     async fn notice(&self, severity: &str, text: impl Into<String>) {
         let text = text.into();
         let said = Said { severity: severity.to_owned(), text: text.clone() };
-        if !self.live.note(NOTICE, &said).await {
-            self.give_up(text);
-        }
+        self.write(NOTICE, &said, &text).await;
     }
 
     async fn note(&self, kind: &str, body: &impl Serialize) {
-        if !self.live.note(kind, body).await {
-            self.give_up("its log can't be written".to_owned());
+        self.write(kind, body, "its log can't be written").await;
+    }
+
+    async fn write(&self, kind: &str, body: &impl Serialize, or_why: &str) {
+        let Some(seat) = self.seat() else { return };
+        if !seat.live.note(kind, body).await {
+            self.give_up(or_why.to_owned());
         }
     }
 
     /// A session that is not written down any more is told to nobody, so it ends: its agent must not work on unseen.
     fn give_up(&self, why: String) {
         if self.broken.set(why).is_ok() {
-            tracing::error!(session = self.id(), "the log of a session can't be written; it ends");
+            tracing::error!(session = self.id(), why = self.why(), "the log of a session can't be written; it ends");
             self.close();
-            self.link.kill();
+            if let Some(seat) = self.seat() {
+                seat.link.kill();
+            }
         }
     }
 
@@ -380,11 +501,12 @@ impl Room {
             if count.wait_for(|count| *count == 0).await.is_err() {
                 return std::future::pending().await;
             }
+            let Some(seat) = self.seat() else { return std::future::pending().await };
             // One in which nothing was ever said is missed by nobody.
-            let idle = if self.live.conversation().items(0, 0).1 == 0 { Duration::ZERO } else { idle };
+            let idle = if seat.live.conversation().items(0, 0).1 == 0 { Duration::ZERO } else { idle };
             tokio::select! {
                 () = sleep(idle) => {
-                    if matches!(self.live.state(), State::Idle | State::Lost) {
+                    if matches!(seat.live.state(), State::Idle | State::Lost) {
                         return;
                     }
                 }

@@ -24,18 +24,28 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Who is here, by the name of the connection, and how it is ended.
 type Here = Arc<Mutex<HashMap<String, (Visitor, Cancel)>>>;
 
-/// Serves a hub to whoever comes through the door, until `stop` is done; then everything ends in good order.
-pub async fn serve(hub: Hub, door: Door, rules: Rules, listeners: Vec<Listener>, stop: impl Future<Output = ()>) {
+/// Serves a hub to whoever comes through the door, until `stop` is done; then turns that run get so long to end, and everything ends in
+/// good order.
+pub async fn serve(
+    hub: Hub,
+    door: Door,
+    rules: Rules,
+    listeners: Vec<Listener>,
+    (stop, drain): (impl Future<Output = ()>, Duration),
+) {
     let (arrivals, mut clients) = mpsc::channel(MAX_ARRIVALS);
     let here = Here::default();
     let looking = door.tokens().map(|tokens| tokio::spawn(end_the_revoked(tokens, Arc::clone(&here))));
-    let figures = door.figures.clone();
+    let (figures, health) = (door.figures.clone(), door.health.clone());
+    let obeying = tokio::spawn(hub.clone().obey_others());
     let http = Http::new(Rules { cookie: door.cookie_name().to_owned(), ..rules }, door, arrivals);
     let (of_hub, of_http) = (hub.clone(), http.clone());
     let _ = figures.0.set(Box::new(move || {
         let now = Now { clients: of_http.clients(), waiting_bytes: of_http.waiting_bytes(), ..of_hub.now() };
         of_hub.watch().page(now)
     }));
+    let of_hub = hub.clone();
+    let _ = health.0.set(Box::new(move || of_hub.unwell()));
     for listener in listeners {
         let http = http.clone();
         tokio::spawn(async move { http.listen(listener).await });
@@ -61,8 +71,10 @@ pub async fn serve(hub: Hub, door: Door, rules: Rules, listeners: Vec<Listener>,
     if let Some(looking) = looking {
         looking.abort();
     }
+    hub.drain(drain).await;
     // Clients hear first that the server goes away, not that their turns were cancelled.
     tokio::join!(http.stop(STOP_TIMEOUT), hub.stop());
+    obeying.abort();
 }
 
 /// Ends the connections of those whose token was taken back, or has ended, or has another role now. Their sessions stay.

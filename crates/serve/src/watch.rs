@@ -57,6 +57,8 @@ pub(crate) struct Now {
     pub questions: usize,
     pub clients: usize,
     pub waiting_bytes: usize,
+    /// For how long the store of several nodes has not been reached.
+    pub away: Duration,
 }
 
 impl Watch {
@@ -123,6 +125,12 @@ impl Watch {
             ("questions", "gauge", "Questions that wait for an answer.", now.questions as u64),
             ("clients", "gauge", "Clients that are connected.", now.clients as u64),
             ("waiting_bytes", "gauge", "Bytes that wait for readers of event streams.", now.waiting_bytes as u64),
+            (
+                "store_away_seconds",
+                "gauge",
+                "For how long the store of several nodes has not answered.",
+                now.away.as_secs(),
+            ),
             ("turns_total", "counter", "Turns that have ended.", count(&figures.turns)),
             ("turns_failed_total", "counter", "Turns that ended with an error.", count(&figures.failed)),
             ("questions_total", "counter", "Questions that were asked.", count(&figures.asked)),

@@ -15,6 +15,7 @@ pub use connect::Stream;
 pub use error::{HttpError, Phase, innermost};
 pub use http::{self, Request, Response, Uri};
 pub use hyper::body::Bytes;
+pub use tls::Trust;
 
 use connect::Connector;
 use http::header::{AUTHORIZATION, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};

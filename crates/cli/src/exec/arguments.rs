@@ -335,6 +335,7 @@ impl Arguments {
             start_timeout: self.start_timeout,
             budget: Budget { cost: self.max_cost, tokens: self.max_tokens, tool_calls: self.max_tool_calls },
             no_record: self.no_record,
+            journal: None,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::store::{
 };
 use std::sync::Arc;
 use tieline_schema::{Raw, SessionId, from_json};
+use tokio::time::timeout;
 use tokio_postgres::Row;
 
 /// How much of a log is read at once, in rows and bytes.
@@ -303,7 +304,13 @@ impl Home for Postgres {
     }
 
     fn close(self: Arc<Self>) -> Doing<'static, ()> {
-        Box::pin(async { Ok(()) })
+        Box::pin(async move {
+            // What is not let go in time runs out.
+            let mut leaving = self.0.leaving.subscribe();
+            let gone = leaving.wait_for(|leaving| *leaving == 0 && self.0.holds().is_empty());
+            let _ = timeout(self.0.lease, gone).await;
+            Ok(())
+        })
     }
 
     fn shared(&self) -> Option<&dyn Shared> {

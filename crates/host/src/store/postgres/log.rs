@@ -148,9 +148,12 @@ impl Drop for PostgresLog {
 }
 
 async fn release(home: &Postgres, hold: &Hold) -> Result<()> {
+    home.0.leaving.send_modify(|leaving| *leaving += 1);
     home.0.holds.locked().remove(&hold.key);
     let sql = "UPDATE tieline.session SET until = NULL WHERE key = $1 AND epoch = $2";
-    home.0.lanes.ask(hold.key, sql, &[&hold.key, &hold.epoch]).await?;
+    let released = home.0.lanes.ask(hold.key, sql, &[&hold.key, &hold.epoch]).await;
+    home.0.leaving.send_modify(|leaving| *leaving -= 1);
+    released?;
     home.0.bell.tell(&hold.session, hold.head.borrow().cast_signed());
     Ok(())
 }
@@ -427,7 +430,7 @@ pub(super) async fn renew(inner: Weak<Inner>) {
         holds.retain(|hold| hold.give_up_if_silent(home.0.patience()).is_ok());
         let (keys, epochs): (Vec<i64>, Vec<i64>) = holds.iter().map(|hold| (hold.key, hold.epoch)).unzip();
         let sql = "UPDATE tieline.session s SET until = now() + $3 * interval '1 second'
-            FROM unnest($1::bigint[], $2::bigint[]) AS mine (key, epoch) WHERE s.key = mine.key AND s.epoch = mine.epoch RETURNING s.key";
+            FROM unnest($1::bigint[], $2::bigint[]) AS mine (key, epoch) WHERE s.key = mine.key AND s.epoch = mine.epoch AND s.until IS NOT NULL RETURNING s.key";
         match home.0.lanes.once(0, sql, &[&keys, &epochs, &home.0.lease.as_secs_f64()]).await {
             Ok(rows) => {
                 if std::mem::take(&mut away) {

@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tieline_rpc::sync::Lock as _;
 use tieline_schema::SessionId;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
@@ -52,6 +53,8 @@ struct Inner {
     name: PathBuf,
     /// The sessions that are open here, by their keys.
     holds: Mutex<HashMap<i64, Weak<Hold>>>,
+    /// How many sessions are being let go.
+    leaving: watch::Sender<usize>,
     bell: Arc<Bell>,
     /// When the last renewal that went well was begun.
     reached: Mutex<Instant>,
@@ -86,6 +89,7 @@ impl Postgres {
             lease: settings.lease,
             name,
             holds: Mutex::default(),
+            leaving: watch::Sender::new(0),
             bell: Arc::default(),
             reached: Mutex::new(Instant::now()),
             tasks: Mutex::default(),

@@ -11,6 +11,7 @@ mod skipped;
 
 use postgres::Cluster;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tieline_host::store::{
@@ -18,6 +19,9 @@ use tieline_host::store::{
     Store,
 };
 use tieline_schema::{MessageKind, Raw, StopReason, ToolCallStatus, ToolCallUpdate, Update};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
@@ -190,6 +194,14 @@ in_both! {
         let log = home.create(new("/w")).await.unwrap();
         let id = log.id().clone();
         turn(&*log, "one", "1").await;
+        // At rest: who takes it over stores nothing, and still who had it can't any more.
+        let taken = other.open(&id, Claim::TakeOver).await.unwrap();
+        assert!(!taken.interrupted);
+        assert!(matches!(log.append(vec![said("late")]).await.unwrap_err(), Error::Lost { .. }));
+        assert_eq!(all(&*home, &id).await.len(), 4);
+        drop(log);
+        taken.log.close().await.unwrap();
+        let log = home.open(&id, Claim::IfFree).await.unwrap().log;
         log.append(vec![Event::TurnBegin, said("half")]).await.unwrap();
         log.append(vec![Event::Update(ToolCallUpdate::new("c").title("Make").status(ToolCallStatus::InProgress).into())]).await.unwrap();
         assert!(matches!(other.open(&id, Claim::IfFree).await.unwrap_err(), Error::InUse { .. }));
@@ -373,6 +385,69 @@ async fn what_was_acknowledged_survives_the_database_and_is_there_once() {
     let stored: Vec<Event> = all(&home, &id).await.into_iter().map(|(_, event)| event).collect();
     assert_eq!(stored, (0..400).map(|number| said(&number.to_string())).collect::<Vec<_>>());
     drop(log);
+}
+
+/// Stands between a node and the database; can swallow what the database says, and cut all connections.
+struct Between {
+    address: String,
+    mute: Arc<AtomicBool>,
+    cut: watch::Sender<u32>,
+}
+
+impl Between {
+    async fn of(address: &str) -> Self {
+        let place = address.split(['@', '/']).find(|part| part.starts_with("127.0.0.1:")).unwrap().to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let here = listener.local_addr().unwrap().to_string();
+        let (mute, cut) = (Arc::new(AtomicBool::new(false)), watch::Sender::new(0));
+        let (address, muted, cuts) = (address.replace(&place, &here), Arc::clone(&mute), cut.clone());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (muted, mut cut, server) = (Arc::clone(&muted), cuts.subscribe(), TcpStream::connect(&place).await);
+                let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+                    (client.into_split(), server.unwrap().into_split());
+                tokio::spawn(async move {
+                    let back = async {
+                        let mut buffer = [0; 4096];
+                        while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
+                            if !muted.load(Ordering::Relaxed) && to_client.write_all(&buffer[..count]).await.is_err() {
+                                break;
+                            }
+                        }
+                    };
+                    tokio::select! {
+                        _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+                        () = back => {}
+                        _ = cut.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { address, mute, cut }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_whose_answer_is_lost_is_there_once() {
+    let Some(cluster) = Cluster::get() else { return };
+    let direct = cluster.database();
+    let between = Between::of(&direct).await;
+    let home = connect(&between.address, LONG).await;
+    let log: Arc<dyn Log> = home.create(new("/w")).await.unwrap().into();
+    log.append(vec![said("a")]).await.unwrap();
+    between.mute.store(true, Ordering::Relaxed);
+    let writing = tokio::spawn({
+        let log = Arc::clone(&log);
+        async move { log.append(vec![said("b"), said("c")]).await }
+    });
+    until(async || (cluster.sql(&direct, "SELECT head FROM tieline.session") == "3").then_some(())).await;
+    assert!(!writing.is_finished());
+    between.mute.store(false, Ordering::Relaxed);
+    between.cut.send_modify(|cuts| *cuts += 1);
+    assert_eq!(timeout(LONG, writing).await.unwrap().unwrap(), Ok(3));
+    assert_eq!(log.append(vec![said("d")]).await, Ok(4));
+    let texts: Vec<Event> = all(&home, log.id()).await.into_iter().map(|(_, event)| event).collect();
+    assert_eq!(texts, ["a", "b", "c", "d"].map(said));
 }
 
 #[tokio::test(flavor = "multi_thread")]

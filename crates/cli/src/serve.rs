@@ -111,7 +111,7 @@ pub struct Arguments {
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     webhook: Option<String>,
 
-    /// Keeps sessions in a `PostgreSQL` that several servers share, see docs/remote.md
+    /// Keeps sessions in a database that several servers share, see docs/remote.md
     ///
     /// An address (`postgres://user@host/database`), or `@FILE` with the address in a file: others on this machine can see what is typed here,
     /// so an address with a password belongs into a file.

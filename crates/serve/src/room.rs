@@ -380,8 +380,11 @@ impl Room {
         if self.hub.upgrade().is_none_or(|hub| Hub(hub).is_draining()) {
             return Err(Error::wire(-32603, "this server is about to end; try again in a moment"));
         }
-        self.note(ACCEPTED, &name).await;
-        if self.is_broken() { Err(Error::wire(-32603, self.why())) } else { Ok(()) }
+        if self.note(ACCEPTED, &name).await {
+            return Ok(());
+        }
+        let why = if self.is_broken() { self.why() } else { "the session can't be written down any more".to_owned() };
+        Err(Error::wire(-32603, why))
     }
 
     /// Puts a prompt that was taken in into the queue.
@@ -466,18 +469,24 @@ impl Room {
     async fn notice(&self, severity: &str, text: impl Into<String>) {
         let text = text.into();
         let said = Said { severity: severity.to_owned(), text: text.clone() };
-        self.write(NOTICE, &said, &text).await;
-    }
-
-    async fn note(&self, kind: &str, body: &impl Serialize) {
-        self.write(kind, body, "its log can't be written").await;
-    }
-
-    async fn write(&self, kind: &str, body: &impl Serialize, or_why: &str) {
-        let Some(seat) = self.seat() else { return };
-        if !seat.live.note(kind, body).await {
-            self.give_up(or_why.to_owned());
+        let written = match self.seat() {
+            Some(seat) => seat.live.note(NOTICE, &said).await,
+            None => true,
+        };
+        if !written {
+            self.give_up(text);
         }
+    }
+
+    /// Writes something down. False if that can't be done any more.
+    async fn note(&self, kind: &str, body: &impl Serialize) -> bool {
+        let Some(seat) = self.seat() else { return false };
+        let written = seat.live.note(kind, body).await;
+        // Where several nodes share the log, why it is not ours any more is about to be said.
+        if !written && self.journal.shared().is_none() {
+            self.give_up("its log can't be written".to_owned());
+        }
+        written
     }
 
     /// A session that is not written down any more is told to nobody, so it ends: its agent must not work on unseen.

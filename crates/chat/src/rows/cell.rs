@@ -104,10 +104,10 @@ pub fn head(talk: &Conversation, call: &ToolCallItem, look: &Look, took: Option<
         ToolCallStatus::Paused => ("◑", BUSY, "paused"),
         _ => ("●", BUSY, ""),
     };
-    let kind = if call.kind == ToolKind::Unspecified {
-        String::new()
-    } else {
-        format!("{} ", sanitize::line(call.kind.as_str()))
+    // Whose words follow is said first: a title alone behind our sign would read like a remark of ours.
+    let kind = match call.kind {
+        ToolKind::Unspecified | ToolKind::Other(_) => "tool ".to_owned(),
+        _ => format!("{} ", sanitize::line(call.kind.as_str())),
     };
     let title = call.title.as_deref().filter(|title| !title.trim().is_empty());
     let title = sanitize::line(title.or(call.name.as_deref()).unwrap_or("a tool"));

@@ -8,7 +8,7 @@ use super::walk::{
 };
 use super::{Made, Unkept, is_only_name};
 use crate::files::{Hash, State};
-use crate::whole::{lock, open_own, own_folder, write_own};
+use crate::whole::{lock, open_own, open_to_read, own_folder, read_own, write_own};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
@@ -242,7 +242,7 @@ impl Base {
     pub(super) fn held(state: &Path, root: &Path, name: &str, skip: Vec<PathBuf>) -> io::Result<Self> {
         let held = Held { path: folder(state, root).join(name), keep: true.into() };
         let index = load(&held.path)?;
-        let (pack, limits) = (Some(File::open(held.pack())?), Limits::default());
+        let (pack, limits) = (Some(open_to_read(&held.pack())?), Limits::default());
         let (root, ignores, uncovered) = (root.to_owned(), Ignores::new(), BTreeSet::new());
         let mut base = Self { root, skip, limits, ignores, index, pack, held: Some(held), uncovered };
         let files = base.index.files.iter().filter(|(name, _)| name.0.ends_with(".gitignore"));
@@ -603,7 +603,7 @@ fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 fn load(path: &Path) -> io::Result<Index> {
-    let index: Index = serde_json::from_slice(&std::fs::read(path)?)?;
+    let index: Index = serde_json::from_slice(&read_own(path)?)?;
     if index.format == FORMAT { Ok(index) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 

@@ -76,10 +76,10 @@ fn a_call_has_an_age_until_it_is_over() {
     let item = call(&talk, ToolCallUpdate::new("c").title("Sleep").status(ToolCallStatus::InProgress));
     cache.heard(&talk.call("c").unwrap(), begin);
     let at = |seconds| Look { now: begin + Duration::from_secs(seconds), ..look(40, Detail::Brief) };
-    assert_eq!(page(&mut cache, &talk, &item, &at(65)), ["● Sleep  1m 5s"]);
+    assert_eq!(page(&mut cache, &talk, &item, &at(65)), ["● tool Sleep  1m 5s"]);
     call(&talk, ToolCallUpdate::new("c").status(ToolCallStatus::Completed));
     cache.heard(&talk.call("c").unwrap(), begin + Duration::from_secs(70));
-    assert_eq!(page(&mut cache, &talk, &item, &at(500)), ["✓ Sleep  1m 10s"]);
+    assert_eq!(page(&mut cache, &talk, &item, &at(500)), ["✓ tool Sleep  1m 10s"]);
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn calls_within_calls_are_moved_in() {
     let circle = call(&talk, within("circle", "circle"));
     let mut cache = Cache::default();
     let look = look(40, Detail::Brief);
-    assert_eq!(page(&mut cache, &talk, &one, &look), ["  ○ Inner  waits"]);
-    assert_eq!(page(&mut cache, &talk, &two, &look), ["    ○ Inner  waits"]);
-    assert_eq!(page(&mut cache, &talk, &circle, &look), ["○ Inner  waits"]);
+    assert_eq!(page(&mut cache, &talk, &one, &look), ["  ○ tool Inner  waits"]);
+    assert_eq!(page(&mut cache, &talk, &two, &look), ["    ○ tool Inner  waits"]);
+    assert_eq!(page(&mut cache, &talk, &circle, &look), ["○ tool Inner  waits"]);
 }
 
 fn numbered(lines: std::ops::Range<usize>, end: impl Fn(usize) -> &'static str) -> String {

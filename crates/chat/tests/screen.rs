@@ -873,7 +873,7 @@ fn the_time_of_a_call_counts_from_when_it_is_begun() {
         chat.later(seconds * 1000);
     }
     let screen = chat.screen(80, 24);
-    assert!(screen.contains("● Build it  3s"), "{screen}");
+    assert!(screen.contains("● tool Build it  3s"), "{screen}");
 }
 
 #[test]

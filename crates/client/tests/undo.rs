@@ -643,13 +643,13 @@ async fn only_what_changed_is_copied_again() {
 async fn a_turn_that_was_cut_off_is_settled() {
     let world = World::new().await;
     world.put("a", "1\n");
-    assert!(world.undo.settle().await.unwrap().is_none());
+    assert!(world.undo.settle(&world.recording).await.unwrap().is_none());
     // Its process is killed: nobody looks again.
     drop(world.watch(1).await);
     world.put("a", "2\n");
-    let (turn, report) = world.undo.settle().await.unwrap().unwrap();
+    let (turn, report) = world.undo.settle(&world.recording).await.unwrap().unwrap();
     assert_eq!((&*turn, report.changed.len()), ("1", 1));
-    assert!(world.undo.settle().await.unwrap().is_none());
+    assert!(world.undo.settle(&world.recording).await.unwrap().is_none());
     world.undo.undo("1", None, false);
     assert_eq!(world.get("a").as_deref(), Some("1\n"));
     // Whoever looks in between, and however often.
@@ -657,7 +657,7 @@ async fn a_turn_that_was_cut_off_is_settled() {
     world.put("a", "3\n");
     scan_again(&world).await;
     scan_again(&world).await;
-    let (_, report) = world.undo.settle().await.unwrap().unwrap();
+    let (_, report) = world.undo.settle(&world.recording).await.unwrap().unwrap();
     assert_eq!((report.changed.len(), report.uncovered.len()), (1, 0), "{report:?}");
     world.undo.undo("2", None, false);
     assert_eq!(world.get("a").as_deref(), Some("1\n"));
@@ -668,8 +668,38 @@ async fn a_turn_that_was_cut_off_is_settled() {
     assert_eq!(held, 2, "an index and copies of the last one; who looked then had settled the first one");
     // A record that can't be read is no reason to stop, and is said once.
     std::fs::write(world.journal.undo_folder(world.recording.id()).join("open.json"), "{").unwrap();
-    assert!(world.undo.settle().await.unwrap_err().to_string().contains("is not known"));
-    assert!(world.undo.settle().await.unwrap().is_none());
+    assert!(world.undo.settle(&world.recording).await.unwrap_err().to_string().contains("is not known"));
+    assert!(world.undo.settle(&world.recording).await.unwrap().is_none());
+}
+
+// Killed when a turn's changes are remembered, but the journal was not told; or was, and the turn is still open.
+#[tokio::test]
+async fn a_turn_that_the_journal_was_not_told_of_is_settled() {
+    for is_told in [false, true] {
+        let world = World::new().await;
+        world.put("a", "1\n");
+        let recording = world.recording;
+        let id = recording.id().clone();
+        recording.prompt(&[]).await.unwrap();
+        let scanning = scan(Some(&world.journal), [world.root.clone()], &[], world.limits);
+        let watch = world.undo.watch(1, scanning, &world.conversation).await.unwrap();
+        std::fs::write(world.root.join("a"), "2\n").unwrap();
+        let report = watch.judge().await.unwrap();
+        if is_told {
+            recording.changes(&report.changed).await.unwrap();
+        }
+        drop((watch, recording, world.undo));
+        let told = tieline_client::undo::settle(&world.journal).await;
+        assert!(told.len() == 1 && told[0].contains("counts as its doing: a"), "{is_told}: {told:?}");
+        assert!(tieline_client::undo::settle(&world.journal).await.is_empty(), "{is_told}: once");
+        let changed = world.journal.changed(Some(&world.root)).await.unwrap();
+        assert!(changed.iter().any(|entry| entry.id == id), "{is_told}: {changed:?}");
+        let story = world.journal.story(&id).await.unwrap();
+        assert_eq!(story.turns.iter().map(|turn| turn.changes.len()).sum::<usize>(), 1, "{is_told}");
+        let undo = Undo::open(&world.journal, &story.entry).unwrap();
+        undo.undo(&undo.last_turn(None).unwrap(), None, false);
+        assert_eq!(std::fs::read_to_string(world.root.join("a")).unwrap(), "1\n", "{is_told}");
+    }
 }
 
 // As on a disk that is full: the turn is over, and nothing can be written down of it, or not all.
@@ -691,12 +721,15 @@ async fn what_could_not_be_remembered_is_settled_later() {
         assert_eq!(report.changed[0].unkept, Some(Unkept::Nowhere), "{name}");
         assert!(report.uncovered[0].ends_with("`tieline undo` tries again when there is room"), "{name}: {report:?}");
         drop(watch);
-        assert!(!world.undo.settle().await.unwrap().unwrap().1.uncovered.is_empty(), "{name}: there is still no room");
+        assert!(
+            !world.undo.settle(&world.recording).await.unwrap().unwrap().1.uncovered.is_empty(),
+            "{name}: there is still no room"
+        );
         let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         assert!(!was_there || std::fs::rename(&aside, &path).is_ok());
-        let (settled, report) = world.undo.settle().await.unwrap().unwrap();
+        let (settled, report) = world.undo.settle(&world.recording).await.unwrap().unwrap();
         assert_eq!((settled, report.changed[0].unkept, report.uncovered.len()), (turn.to_string(), None, 0), "{name}");
-        assert!(world.undo.settle().await.unwrap().is_none(), "{name}");
+        assert!(world.undo.settle(&world.recording).await.unwrap().is_none(), "{name}");
         world.undo.undo(&turn.to_string(), None, false);
         assert_eq!(world.get("a").as_deref(), Some("1\n"), "{name}");
     }

@@ -168,6 +168,9 @@ pub enum Unkept {
     /// It is no file, no folder and no link.
     #[error("it was a FIFO, a socket or a device, or a folder that is not looked into")]
     Special,
+    /// It is what a version control keeps, and another or nothing is in its place.
+    #[error("the repository's own data is gone, and no copy of it is kept")]
+    Repository,
 }
 
 /// A file that a turn changed.
@@ -329,6 +332,7 @@ impl Snapshots {
             }
             let unkept = match (change.before, change.content, &self.disk) {
                 (State::Missing, Ok(_), _) => None,
+                (State::Other, Err(Unkept::Repository), _) => Some(Unkept::Repository),
                 (State::Other, ..) => Some(Unkept::Special),
                 (_, Err(why), _) => Some(why),
                 (_, _, None) => Some(Unkept::Nowhere),

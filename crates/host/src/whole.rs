@@ -1,7 +1,7 @@
 //! Files of our own: written whole or not at all, for the user alone, and changed by one process at a time.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,6 +90,20 @@ pub(crate) fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<Fil
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = options.create(true).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_ours("file", io::ErrorKind::InvalidInput)) }
+}
+
+/// Opens a file of our own to read it. What is no plain file is refused: a FIFO would be waited for.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_ours("file", io::ErrorKind::InvalidInput)) }
+}
+
+/// The content of a file of our own.
+pub(crate) fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_to_read(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A folder of our own, made if it is not there. A link is refused (`NotADirectory`): in what it leads to nothing may be changed, let alone tidied up.

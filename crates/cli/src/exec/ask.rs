@@ -419,7 +419,7 @@ impl Decider for Person {
 impl Chooser for Person {
     fn choose<'a>(&'a self, agent: &'a str, methods: &'a [Method]) -> Future<'a, Option<usize>> {
         Box::pin(async move {
-            let mut text = format!("\n{}\n", self.style.bold(&format!("── {agent} wants you to log in ──")));
+            let mut text = format!("\n{}\n", self.style.bold(&format!("── the agent {agent} wants you to log in ──")));
             for (at, method) in methods.iter().enumerate() {
                 text += &rows(&format!("  {} ", at + 1), &method.to_string(), columns());
             }
@@ -536,7 +536,7 @@ impl Asker for Person {
 
     fn visit<'a>(&'a self, page: &'a Page) -> Future<'a, Consent> {
         Box::pin(async move {
-            let title = format!("── {} wants you to open a page ──", page.agent);
+            let title = format!("── the agent {} wants you to open a page ──", page.agent);
             let mut text = format!("\n{}\n{}", self.style.bold(&title), quoted(&page.message));
             text += &rows("  address: ", &page.url, columns());
             text += &self.style.bold(&rows("  host:    ", &page.host, columns()));

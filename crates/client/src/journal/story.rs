@@ -1,6 +1,6 @@
 //! All that happened in a session, put together from the journal: turns with what was said, done, decided and changed.
 
-use super::{Changed, Decision, Entry, Kept, Outcome, Result, Said};
+use super::{Changed, Decision, Entry, HowAsked, Kept, Outcome, Result, Said};
 use std::collections::HashSet;
 use std::ops::Range;
 use tieline::schema::{ContentBlock, Dialect, Item, Raw, StopReason, Transcript};
@@ -133,11 +133,14 @@ impl Story {
             }
             Event::Other { kind, body } => match kind.as_str() {
                 super::record::CHANGES => {
-                    let changed = body.parse::<Vec<Changed>>().unwrap_or_default();
+                    let mut changed = body.parse::<Vec<Changed>>().unwrap_or_default();
                     let paths: HashSet<&str> = changed.iter().map(|file| &*file.path).collect();
                     // What could not be stored at first was told again when it could.
                     let is_old = |file: &Changed| file.unkept == Some(Unkept::Nowhere) && paths.contains(&*file.path);
                     turn.changes.retain(|file| !is_old(file));
+                    // Whoever settles a turn knows less than who told of it before being killed.
+                    let known: HashSet<String> = turn.changes.iter().map(|file| file.path.clone()).collect();
+                    changed.retain(|file| file.asked != HowAsked::Unknown || !known.contains(&file.path));
                     turn.changes.extend(changed);
                 }
                 super::record::QUEUE => self.waiting = body.parse().unwrap_or_default(),

@@ -247,7 +247,7 @@ impl JournalWriter {
             self.aftermath = Aftermath::of(&watch).await;
         }
         let by_rule = watch.has_commands_by_rule();
-        let mut report = match watch.after().await {
+        let mut report = match watch.judge().await {
             Ok(report) => report,
             Err(error) => {
                 remarks.push(format!("it can't be told which files changed: {error}"));
@@ -276,9 +276,14 @@ impl JournalWriter {
             }
         }
         remarks.extend(report.unkept_text(&self.cwd));
+        let mut is_told = true;
         if let Some(recording) = self.recording.as_ref().filter(|_| !report.changed.is_empty()) {
             let done = recording.changes(&report.changed).await;
-            self.check(done);
+            is_told = self.check(done).is_some();
+        }
+        // Not sooner: what the journal was not told, whoever comes next tells it.
+        if is_told {
+            watch.close();
         }
         let changed = report.changed.into_iter();
         Some(changed.map(|file| Changed { path: file.path, asked: file.asked }).collect())

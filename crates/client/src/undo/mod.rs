@@ -123,11 +123,9 @@ pub async fn settle(journal: &Journal) -> Vec<String> {
 /// Finishes the turn of a session that was cut off, if there is one, and writes down what it changed. Gives what is to be told.
 pub(crate) async fn settle_turn(recording: &Recording) -> Result<Option<String>, Error> {
     let entry = recording.entry();
-    let Some((turn, report)) = Undo::open(recording.journal(), entry)?.settle().await? else { return Ok(None) };
+    let settled = Undo::open(recording.journal(), entry)?.settle(recording).await?;
+    let Some((turn, report)) = settled else { return Ok(None) };
     let failed = |error: journal::Error| Error(error.to_string());
-    if !report.changed.is_empty() {
-        recording.changes(&report.changed).await.map_err(failed)?;
-    }
     let what = match report.changed_text(entry.cwd.as_ref()) {
         files if files.is_empty() => "nothing changed since it began".to_owned(),
         files => format!("what changed since it began counts as its doing: {files}"),
@@ -214,17 +212,17 @@ impl Undo {
         self.kept.as_ref().map_or(Ok(()), |(_, folder)| open.write(folder))
     }
 
-    /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
-    /// number.
-    pub async fn settle(&self) -> Result<Option<(String, Report)>, Error> {
-        match self.left_open().await? {
-            Some((turn, watch)) => {
-                let mut report = watch.after().await?;
-                report.uncovered.extend(watch.uncovered());
-                Ok(Some((turn, report)))
-            }
-            None => Ok(None),
+    /// Finishes the turn that a crash left open, if there is one, and writes down what it changed: what is different since it began was
+    /// its doing. Gives its number.
+    pub async fn settle(&self, recording: &Recording) -> Result<Option<(String, Report)>, Error> {
+        let Some((turn, watch)) = self.left_open().await? else { return Ok(None) };
+        let mut report = watch.judge().await?;
+        if !report.changed.is_empty() {
+            recording.changes(&report.changed).await.map_err(|error| Error(error.to_string()))?;
         }
+        watch.close();
+        report.uncovered.extend(watch.uncovered());
+        Ok(Some((turn, report)))
     }
 
     /// The turn that is under way, perhaps in another process, and what it has changed already.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tieline::rpc::sync::Lock;
@@ -112,6 +113,8 @@ struct Inner {
     told: Mutex<Told>,
     /// While it is held, the built-in agent records into the same turn.
     announced: Mutex<Option<File>>,
+    /// All that the turn changed can be undone, so the turn can be closed.
+    is_remembered: AtomicBool,
 }
 
 /// Commands that run, and how the folders were when the first of them began.
@@ -165,6 +168,7 @@ impl Watch {
                 over: watch::Sender::default(),
                 told: Mutex::default(),
                 announced: Mutex::new(announced),
+                is_remembered: AtomicBool::new(false),
             }),
         }
     }
@@ -312,8 +316,16 @@ impl Watch {
         spawn_blocking(work).await.map_err(|error| Error(error.to_string()))
     }
 
-    /// Looks again, remembers what was before, and says what changed. Questions that still stand are over.
+    /// Ends the turn for whoever writes down nothing else: [`judge`](Self::judge) and [`close`](Self::close) in one.
     pub async fn after(&self) -> Result<Report, Error> {
+        let report = self.judge().await?;
+        self.close();
+        Ok(report)
+    }
+
+    /// Looks again, remembers what was before, and says what changed. Questions that still stand are over. If we are killed before the
+    /// turn is [closed](Self::close), whoever comes next does all of this again.
+    pub async fn judge(&self) -> Result<Report, Error> {
         self.inner.over.send_replace(());
         let _ended = self.inner.standing.write().await;
         let running = std::mem::take(&mut *self.inner.commands.lock().await);
@@ -321,8 +333,17 @@ impl Watch {
             self.follow(running.before).await;
         }
         let inner = Arc::clone(&self.inner);
-        let work = spawn_blocking(move || inner.after());
+        let work = spawn_blocking(move || inner.judge());
         work.await.map_err(|error| Error(error.to_string()))?
+    }
+
+    /// Hears that what changed is written down wherever it has to be. What could not be remembered is looked at again, as after a
+    /// crash, by whoever comes next.
+    pub fn close(&self) {
+        let kept = self.inner.undo.kept.as_ref().filter(|_| self.inner.is_remembered.load(Ordering::Acquire));
+        if let Some((_, folder)) = kept {
+            Open::close(folder, &self.inner.bases);
+        }
     }
 }
 
@@ -491,6 +512,9 @@ impl Inner {
         }
         let turn = self.recorder.turn();
         let own: BTreeSet<PathBuf> = self.undo.files(turn).into_iter().map(|file| file.path).collect();
+        // Whoever was killed had told apart already what may be somebody else's.
+        let beside = self.cut_off.then(|| self.undo.files(&snapshot::unclear(turn)));
+        let beside: BTreeSet<PathBuf> = beside.into_iter().flatten().map(|file| file.path).collect();
         let (others, busy) = self.undo.others(base);
         let mut told = self.told();
         let ran = told.command || self.conversation.has_commands();
@@ -500,6 +524,10 @@ impl Inner {
             let left_so =
                 |state: &State| claims.iter().filter(|left| left.state.same_content(state)).collect::<Vec<_>>();
             let session = |state: &State| left_so(state).into_iter().find_map(|left| left.session.clone());
+            if beside.contains(&path) && !own.contains(&path) {
+                unclear.push((one.clone(), HowAsked::Waiting));
+                return false;
+            }
             let mut theirs = |session: String| report.meanwhile.entry(session).or_default().push(path.clone());
             if let Some((left, content)) = told.meanwhile.get(&path) {
                 // The agent waited for an answer, or says so.
@@ -543,7 +571,7 @@ impl Inner {
         (found, unclear)
     }
 
-    fn after(&self) -> Result<Report, Error> {
+    fn judge(&self) -> Result<Report, Error> {
         let mut report = Report::default();
         let asked = self.asked();
         let undone: HashMap<PathBuf, State> = self.recorder.undone().into_iter().collect();
@@ -573,10 +601,7 @@ impl Inner {
         }
         self.after_guarded(&asked, &mut report);
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
-        // What could not be remembered is looked at again, as after a crash, by whoever comes next.
-        if let Some((_, folder)) = self.undo.kept.as_ref().filter(|_| is_kept) {
-            Open::close(folder, &self.bases);
-        }
+        self.is_remembered.store(is_kept, Ordering::Release);
         self.announced.locked().take();
         Ok(report)
     }

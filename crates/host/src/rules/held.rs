@@ -3,7 +3,7 @@
 //! What no list foresees is better held back once too often. So a rule `run git push` also counts with options between its words,
 //! whatever they mean (`git -C x --no-pager push`), behind programs that start others, and in texts that are run.
 
-use super::runners::{is_option, runs_code, sed, starts_others};
+use super::runners::{is_judged, is_option, runs_code, sed, starts_others};
 use super::shell::{CommandLine, Word, program};
 use std::collections::BTreeSet;
 
@@ -14,10 +14,34 @@ const MAX_DEPTH: usize = 4;
 const SHORTENING: &[&str] = &["npm", "hg", "ip", "tc", "nmcli"];
 
 /// Programs that do nothing with words that name a command.
-const TELLING: &[&str] = &["echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "man", "which", "type"];
+const TELLING: &[&str] = &[
+    "echo",
+    "printf",
+    "grep",
+    "egrep",
+    "fgrep",
+    "zgrep",
+    "bzgrep",
+    "xzgrep",
+    "zstdgrep",
+    "pcregrep",
+    "pcre2grep",
+    "ugrep",
+    "ack",
+    "rg",
+    "rga",
+    "ag",
+    "man",
+    "which",
+    "type",
+];
 
-/// Options that are given a command, whatever the program.
-const RUNNING: &[&str] = &["--command", "--exec", "-exec", "--execute", "--cmd", "--run", "--shell-command"];
+/// Parts of the names of long options that are given a command, whatever the program: `--strip-program`, `-exec`.
+const RUNNING: &[&str] = &["command", "cmd", "exec", "eval", "run", "call", "shell", "program", "entrypoint"];
+
+/// Folders in which a program is what its name says.
+const SYSTEM: &[&str] =
+    &["", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"];
 
 /// Whether a command in the line has these words.
 pub(super) fn holds_line(wanted: &[Word], line: &CommandLine) -> bool {
@@ -62,17 +86,15 @@ impl<'a> Held<'a> {
             let behind = unclear || starts_others(&first);
             let one_word = self.deeds.is_empty() && self.options.is_empty();
             // In a text that is run nobody knows which of its words is one: `spawn curl x`.
-            let anywhere = behind || (!one_word || depth > 0) && !TELLING.contains(&&*first);
-            let is_run = |text: &str| {
-                text.contains([' ', '\t', '\n', ';', '&', '|', '(', '`', '{', '<', '>'])
-                    && self.is_in_line(&CommandLine::parse(text), depth + 1)
-            };
-            let given = words.iter().zip(words.iter().skip(1)).filter(|(option, _)| RUNNING.contains(&&*option.text));
-            let given = given.map(|(_, word)| word).chain(words.iter().filter(|word| behind || runs_value(&word.text)));
-            let texts = given.flat_map(|word| texts(&word.text));
+            let anywhere = behind || (!one_word || depth > 0) && !is_telling(words);
+            let is_line = |text: &&str| text.contains([' ', '\t', '\n', ';', '&', '|', '(', '`', '{', '<', '>']);
+            let is_run = |text: &str| self.is_in_line(&CommandLine::parse(text), depth + 1);
+            let lines = words.iter().filter(|_| behind).flat_map(|word| texts(&word.text)).filter(is_line);
+            let lines = lines.chain(given(words).filter(|_| !behind));
             self.is_in(words, anywhere, unclear)
                 || self.is_in_code(words)
-                || depth < MAX_DEPTH && ({ texts }.any(is_run) || scripts(words).any(|text| is_run(&text)))
+                || depth < MAX_DEPTH
+                    && ({ lines }.any(is_run) || scripts(words).any(|text| is_line(&&*text) && is_run(&text)))
         })
     }
 
@@ -90,27 +112,30 @@ impl<'a> Held<'a> {
     /// Whether one command has them all. What is neither an option nor perhaps the value of one may stand between them only where
     /// the words are a guess.
     fn is_in(&self, words: &[Word], anywhere: bool, guessed: bool) -> bool {
-        // All ways to read the words so far: how many deeds were met, and whether the next word may be a value.
-        let mut ways: BTreeSet<(usize, bool)> = BTreeSet::new();
+        // All ways to read the words so far: how many deeds were met, whether the next word may be a value, and whether anything may
+        // stand between them, as behind `--command=git`.
+        let mut ways: BTreeSet<(usize, bool, bool)> = BTreeSet::new();
         let mut met_all = false;
         for (at, word) in words.iter().enumerate() {
             let is_option = word.text.starts_with(['-', '+']);
             let mut next = BTreeSet::new();
-            for (met, value) in ways {
+            for (met, value, loose) in ways {
                 let is_deed =
                     |deed: &&str| self.is_deed(deed, word) || guessed && texts(&word.text).any(|text| text == *deed);
                 let deed = self.deeds.get(met).is_some_and(is_deed);
-                next.extend(deed.then_some((met + 1, guessed)));
-                next.extend(is_option.then_some((met, true)));
-                next.extend(value.then_some((met, guessed)));
+                next.extend(deed.then_some((met + 1, loose, loose)));
+                next.extend(is_option.then_some((met, true, loose)));
+                next.extend(value.then_some((met, loose, loose)));
             }
             // What follows the end of options is often a command.
             let after_end = || at > 0 && words[at - 1].text == "--" && !is_telling(words);
             if at == 0 || anywhere || after_end() {
                 let begin = texts(&word.text).filter_map(|text| self.begins(&program(text)));
-                next.extend(begin.map(|met| (met, guessed)));
+                let is_given = is_running(&word.text) || at > 0 && is_running(&words[at - 1].text);
+                let loose = guessed || is_given;
+                next.extend(begin.map(|met| (met, loose, loose)));
             }
-            met_all |= next.iter().any(|(met, _)| *met == self.deeds.len());
+            met_all |= next.iter().any(|(met, ..)| *met == self.deeds.len());
             ways = next;
         }
         let given = |option: &&str| gives(words, option);
@@ -150,12 +175,42 @@ fn scripts(words: &[Word]) -> impl Iterator<Item = String> {
 
 /// Whether a command only tells of others.
 fn is_telling(words: &[Word]) -> bool {
-    words.first().is_some_and(|word| TELLING.contains(&&*word.program()))
+    words.first().is_some_and(|word| is_itself(word) && TELLING.contains(&&*word.program()))
 }
 
-/// Whether a word gives a command to an option.
-fn runs_value(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(option, _)| RUNNING.contains(&option))
+/// Whether a program is the one that its name says: elsewhere `grep` may be a link to a shell.
+fn is_itself(program: &Word) -> bool {
+    let folder = program.text.rsplit_once('/').map_or("", |(folder, _)| folder);
+    SYSTEM.contains(&folder)
+}
+
+/// The texts that options of a command give it to run: by their names, and of a program of which nothing is known by the letters that
+/// mean so to shells and terminals (`-c`, `-e`, also among others).
+fn given(words: &[Word]) -> impl Iterator<Item = &str> {
+    let known = words.first().is_some_and(|word| is_itself(word) && is_judged(&word.program()));
+    let words = if is_telling(words) { &[] } else { words.get(1..).unwrap_or_default() };
+    // More options may stand between the one that says so and its text.
+    let mut waits = false;
+    words.iter().flat_map(move |word| {
+        let says_so = is_running(&word.text) || !known && runs_by_letter(&word.text);
+        let is_option = word.text.starts_with(['-', '+']);
+        let next = Some(&*word.text).filter(|_| waits && !is_option);
+        waits = says_so || waits && is_option;
+        texts(&word.text).skip(1).filter(move |_| says_so).chain(next)
+    })
+}
+
+/// Whether a word is a long option that is given a command.
+fn is_running(word: &str) -> bool {
+    let option = word.split('=').next().unwrap_or(word);
+    let name = option.strip_prefix("--").or_else(|| option.strip_prefix('-').filter(|name| name.len() > 2));
+    name.is_some_and(|name| name.split(['-', '_', '.']).any(|part| RUNNING.iter().any(|run| part.starts_with(run))))
+}
+
+/// Whether a word is, or has among its letters, an option that often is given a command.
+fn runs_by_letter(word: &str) -> bool {
+    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
+    letters.chars().take_while(char::is_ascii_alphabetic).any(|letter| matches!(letter, 'c' | 'e'))
 }
 
 /// What of a word may be run: the word, and the value that it gives to a name or an option (`--call=x`, `-cx`), without the sign that

@@ -27,6 +27,11 @@ pub(super) fn runs_code(program: &str) -> bool {
     is_known(CODE, program)
 }
 
+/// Whether the table says of a program what it does with its arguments, or that it does nothing with them.
+pub(super) fn is_judged(program: &str) -> bool {
+    is_listed(PLAIN, program) || starts_others(program) || rows().any(|(names, _)| is_known(names, program))
+}
+
 /// Whether a program is one of these, also by a name with a version, or as one of a family.
 fn is_known(names: &str, program: &str) -> bool {
     is_listed(names, program) || is_listed(names, known_as(program))
@@ -106,7 +111,7 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
         // Who allows all that it starts can see that.
         None if is_listed(OTHER_NAMES, &program) || named < 2 && starts_others(&program) => None,
         None => {
-            let known = is_listed(PLAIN, &program) || starts_others(&program) || rows().any(|(names, _)| lists(names));
+            let known = is_judged(&program);
             let tells = |word: &&str| tells_by_name(word) || !known && tells_by_letter(word);
             let builds = lists(BUILDERS) && more.iter().any(|word| leads_out(word));
             let by_option =

@@ -32,9 +32,13 @@ pub(crate) struct Word {
 
 const RESERVED: &str = "! [[ ]] case do done elif else esac fi for function if in select then until while";
 
-/// The name of a program without its directory.
+/// The name of a program without its directory. What is reached through a process (`/proc/self/exe`, `/dev/fd/3`) has none: it may be the
+/// shell itself.
 pub(super) fn program(text: &str) -> String {
-    text.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
+    let mut parts = text.rsplit('/');
+    let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+    let of_process = name == "exe" && parts.clone().any(|part| part == "proc");
+    if of_process || parts.next() == Some("fd") && text.starts_with('/') { "sh".to_owned() } else { name }
 }
 
 impl Word {

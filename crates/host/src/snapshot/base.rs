@@ -3,10 +3,12 @@
 //! A file that did not change since the last look is not read again.
 
 use super::index::Name;
-use super::walk::{Before, Facts, Ignores, Limits, Look, TICK, Walked, ignore_of, is_private, told, walk};
+use super::walk::{
+    Before, Facts, Ignores, Limits, Look, TICK, Walked, identity, ignore_of, is_private, repository, told, walk,
+};
 use super::{Made, Unkept, is_only_name};
 use crate::files::{Hash, State};
-use crate::whole::{lock, open_own, own_folder, write_own};
+use crate::whole::{lock, open_own, open_to_read, own_folder, read_own, write_own};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
@@ -90,6 +92,9 @@ struct Index {
     folders: BTreeMap<Name, u32>,
     /// Folders that were not looked into.
     passed: BTreeSet<Name>,
+    /// The essential parts of repositories, and their identities.
+    #[serde(default, with = "pairs")]
+    essential: BTreeMap<Name, (u64, u64)>,
 }
 
 /// A name that is no text can't be a key in JSON.
@@ -217,10 +222,11 @@ impl Base {
             let lost = files.values_mut().filter(|seen| seen.kept.is_ok() && !is_there(seen));
             lost.for_each(|seen| seen.kept = Err(Unkept::Nowhere));
         }
-        let Walked { folders, passed, ignores, cut, mut uncovered, .. } = walked;
+        let Walked { folders, passed, essential, ignores, cut, mut uncovered, .. } = walked;
         let folders = folders.into_iter().map(|(name, mode)| (Name(name), mode)).collect();
         let passed = passed.into_keys().map(Name).collect();
-        let index = Index { format: FORMAT, began, cut, files, folders, passed };
+        let essential = essential.into_iter().map(|(name, identity)| (Name(name), identity)).collect();
+        let index = Index { format: FORMAT, began, cut, files, folders, passed, essential };
         let mut held = None;
         if let Some(dir) = dir.filter(|_| pack.is_some()) {
             let saved = save(&dir, &index).and_then(|()| Held::new(&dir));
@@ -236,7 +242,7 @@ impl Base {
     pub(super) fn held(state: &Path, root: &Path, name: &str, skip: Vec<PathBuf>) -> io::Result<Self> {
         let held = Held { path: folder(state, root).join(name), keep: true.into() };
         let index = load(&held.path)?;
-        let (pack, limits) = (Some(File::open(held.pack())?), Limits::default());
+        let (pack, limits) = (Some(open_to_read(&held.pack())?), Limits::default());
         let (root, ignores, uncovered) = (root.to_owned(), Ignores::new(), BTreeSet::new());
         let mut base = Self { root, skip, limits, ignores, index, pack, held: Some(held), uncovered };
         let files = base.index.files.iter().filter(|(name, _)| name.0.ends_with(".gitignore"));
@@ -338,8 +344,17 @@ impl Base {
         let Walked { files: now, passed, cut, folders: still, .. } = self.walk();
         let until = Instant::now() + self.limits.time;
         let mut found = Vec::new();
-        let kept = self.index.files.values().filter(|seen| seen.kept.is_ok()).map(|seen| seen.facts.inode);
-        let kept: HashSet<u64> = kept.collect();
+        let is_same = |name: &Path, known: (u64, u64)| {
+            std::fs::symlink_metadata(self.root.join(name)).is_ok_and(|meta| identity(&meta) == known)
+        };
+        let broken = self.index.essential.iter().filter(|(name, known)| !is_same(&name.0, **known));
+        let broken: Vec<&Path> = broken.map(|(name, _)| name.0.as_path()).collect();
+        // What a repository that is gone had in it is not put back, so it stays where it was moved.
+        let lost: HashSet<&Path> = broken.iter().filter_map(|name| repository(name)).collect();
+        let stays =
+            |name: &Path| repository(name).is_some_and(|own| lost.contains(own) && !self.root.join(own).exists());
+        let kept = self.index.files.iter().filter(|(name, seen)| seen.kept.is_ok() && !stays(&name.0));
+        let kept: HashSet<u64> = kept.map(|(_, seen)| seen.facts.inode).collect();
         let is_gone = |name: &Path| {
             let here = || std::fs::symlink_metadata(self.root.join(name)).is_ok_and(|meta| meta.is_dir());
             !still.contains_key(name) && !here()
@@ -389,6 +404,9 @@ impl Base {
         let gone = |name: &&Name| !std::fs::symlink_metadata(self.root.join(&name.0)).is_ok_and(|meta| meta.is_dir());
         for name in self.index.passed.iter().filter(gone) {
             add(&name.0, State::Other, Err(Unkept::Special), None, None);
+        }
+        for name in broken {
+            add(name, State::Other, Err(Unkept::Repository), None, None);
         }
         let new = passed.iter().filter(|(name, why)| why.hides() && !self.index.passed.contains(name.as_os_str()));
         let mut unseen = told(new);
@@ -585,7 +603,7 @@ fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 fn load(path: &Path) -> io::Result<Index> {
-    let index: Index = serde_json::from_slice(&std::fs::read(path)?)?;
+    let index: Index = serde_json::from_slice(&read_own(path)?)?;
     if index.format == FORMAT { Ok(index) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 

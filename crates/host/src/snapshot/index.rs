@@ -4,7 +4,7 @@ use super::Unkept;
 use crate::{
     files::{Hash, State},
     roots::{Error, Result, shown},
-    whole::{self, own_folder, sync_disk, write_own},
+    whole::{self, open_to_read, own_folder, read_own, sync_disk, write_own},
 };
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
@@ -256,7 +256,7 @@ impl Disk {
             return Ok((disk, index));
         }
         let _alone = alone?;
-        let index = match File::open(disk.index()) {
+        let index = match open_to_read(&disk.index()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Index { format: 1, ..Index::default() },
             file => disk.salvaged(file.map_err(|error| Error::new(&disk.index(), "reading", error))?)?,
         };
@@ -293,7 +293,7 @@ impl Disk {
 
     /// The index as it is now, if it can be read.
     pub(super) fn load(&self) -> Option<Index> {
-        let mut file = File::open(self.index()).ok()?;
+        let mut file = open_to_read(&self.index()).ok()?;
         let stamp = Stamp::of(&file.metadata().ok()?);
         let mut text = Vec::new();
         file.read_to_end(&mut text).ok()?;
@@ -321,7 +321,7 @@ impl Disk {
 
     /// The turn that somebody says is under way.
     pub(super) fn announced(&self) -> Option<String> {
-        let mut file = File::open(self.dir.join("turn")).ok()?;
+        let mut file = open_to_read(&self.dir.join("turn")).ok()?;
         // Only what is held is true: whoever wrote it may be gone.
         let held = matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
         let mut turn = String::new();
@@ -363,7 +363,7 @@ impl Disk {
 
     /// A content, if it is there and whole.
     pub(super) fn get(&self, hash: Hash) -> Option<Vec<u8>> {
-        fs::read(self.blob(hash)).ok().filter(|bytes| Hash::of(bytes) == hash)
+        read_own(&self.blob(hash)).ok().filter(|bytes| Hash::of(bytes) == hash)
     }
 
     /// Removes contents that nobody needs, and nothing that is not named like one: through a handle on our own folder, so that

@@ -3,7 +3,7 @@
 use super::index::Name;
 use super::{Base, Snapshots, is_under_way};
 use crate::roots::{Result, shown};
-use crate::whole::write_own;
+use crate::whole::{read_own, write_own};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ impl Open {
 
     /// What stands in a folder of snapshots, if a turn of it is open.
     pub fn read(folder: &Path) -> io::Result<Option<Self>> {
-        match std::fs::read(folder.join(MARKER)) {
+        match read_own(&folder.join(MARKER)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

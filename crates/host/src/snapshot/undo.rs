@@ -1,11 +1,12 @@
 //! Puts files back, each only if nobody else changed it since.
 
 use super::{
-    Kind, MAX_SYNCED_FILES, Made, Snapshots, Unkept,
+    Changed, Kind, MAX_SYNCED_FILES, Made, Snapshots, Unkept,
     base::{is_unknown, unknown},
     hunks::{Hunk, hunks, take_back},
     index::{Entry, Index},
     is_only_name, is_undo, place_of,
+    walk::repository,
 };
 use crate::{
     files::{Expect, Files, Found, State, Version, Write, look_at_other},
@@ -57,6 +58,8 @@ pub enum Why {
     InTheWay,
     /// It would be gone for good: it is too large to be kept, and may be the only copy of something.
     OnlyCopy,
+    /// It belongs to a repository that is gone, and would be all there is of it.
+    Hollow,
     /// That change isn't there any more.
     NoSuchHunk,
     /// It could not be remembered how to have it again, so nothing was done.
@@ -80,6 +83,7 @@ impl Why {
             Self::OnlyCopy => {
                 format!("{path} was left where it is: it is too large to be kept, so nobody could have it again")
             }
+            Self::Hollow => format!("{path} was not put back: its repository is gone, and can't be had again"),
             Self::NoSuchHunk => format!("{path} no longer has that change"),
             Self::Unrecorded(why) => format!("{path} was left alone: {why}"),
             Self::Failed(error) => error.to_string(),
@@ -285,6 +289,15 @@ impl Snapshots {
         (done, entries)
     }
 
+    /// Whether a file is of a repository that the turn took away: nothing else of it can be put back.
+    fn would_be_hollow(&self, turn: &str, path: &Path) -> bool {
+        let gone = repository(path).filter(|own| own.symlink_metadata().is_err());
+        gone.is_some_and(|own| {
+            let essential = |file: &Changed| file.unkept == Some(Unkept::Repository) && file.path.starts_with(own);
+            self.remembered(turn).iter().any(essential)
+        })
+    }
+
     /// Where a file is and which version of it, if it may be put back; no place if it is as it was. `folders` are those that were
     /// looked at for others.
     fn look_at(
@@ -324,6 +337,9 @@ impl Snapshots {
         }
         // Nobody can say more of what is not known.
         let content = self.before(entry)?.unwrap_or_default();
+        if !force && self.would_be_hollow(turn, &entry.full_path()) {
+            return Err(Why::Hollow);
+        }
         check_moved(entry, &place, &now, there.is_ok())?;
         // What the turn had moved here is out of the way: nothing is lost if what was here before comes back.
         let is_free = entry.moved.is_some_and(|moved| entry.after.same_content(&moved)) && now == State::Missing;

@@ -18,7 +18,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How much is looked at and kept.
 #[derive(Debug, Clone, Copy)]
@@ -117,6 +117,24 @@ const HOOKS: [&str; 2] = ["hooks", "info"];
 /// Folders of other repositories in one: of submodules, of work trees.
 const REPOSITORIES: [&str; 3] = ["modules", "worktrees", "repo"];
 const DATA: [&str; 4] = ["objects", "refs", "logs", "lfs"];
+/// Without these a repository is none, and no version control takes one of them away by itself: it is noticed that they are gone.
+const ESSENTIAL: [&str; 10] =
+    ["objects", "refs", "HEAD", "store", "requires", "wc.db", "pristine", "repo", "op_store", "working_copy"];
+
+/// The folder of a version control that a path is in.
+pub(super) fn repository(path: &Path) -> Option<&Path> {
+    let is_one = |above: &&Path| above.file_name().is_some_and(|name| VERSION_CONTROL.iter().any(|own| name == *own));
+    path.ancestors().skip(1).find(is_one)
+}
+
+/// What tells one of the essential parts of a repository from another in its place: of a file nothing, for it is written anew all the time.
+pub(super) fn identity(meta: &Metadata) -> (u64, u64) {
+    let made = meta.created().ok().and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+    // Wrapping is fine: it is only compared.
+    let made =
+        made.map_or(0, |made| made.as_secs().wrapping_mul(1_000_000_000).wrapping_add(made.subsec_nanos().into()));
+    if meta.is_dir() { (meta.ino(), made) } else { (0, 0) }
+}
 
 /// So much of a name is told, in characters.
 const MAX_NAME_CHARS: usize = 100;
@@ -175,6 +193,8 @@ pub(super) struct Walked {
     pub(super) folders: BTreeMap<PathBuf, u32>,
     /// Folders that were not looked into.
     pub(super) passed: BTreeMap<PathBuf, Passed>,
+    /// The essential parts of repositories, and their identities.
+    pub(super) essential: BTreeMap<PathBuf, (u64, u64)>,
     /// What `.gitignore` says, by folder.
     pub(super) ignores: Ignores,
     /// True if there were more than allowed.
@@ -332,6 +352,11 @@ impl Walk<'_> {
             let text = name.to_string_lossy();
             if self.skip.iter().any(|skip| skip.ends_with(&name) && *skip == full.join(&name)) {
                 continue;
+            }
+            // Work trees of a repository come and go.
+            let is_essential = ESSENTIAL.contains(&&*text) && !path.iter().any(|part| part == "worktrees");
+            if matches!(how, How::Repository(_)) && is_essential && self.walked.essential.len() < self.limits.files {
+                self.walked.essential.insert(path.clone(), identity(&meta));
             }
             if meta.is_dir() {
                 self.below(&how, &path, &text, !not_later, &meta, todo);

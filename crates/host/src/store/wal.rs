@@ -60,7 +60,7 @@ fn is_torn(log: &[u8]) -> Option<bool> {
 /// Puts a log aside of which something is dropped, keeps the rest, and says so. To be called before anything is written.
 pub(super) fn mend(path: &Path) -> Result<Option<String>> {
     let (log, failed) = (place::beside(path, "-wal"), |error: std::io::Error| Error::open(path, error));
-    let is_torn = || std::fs::read(&log).is_ok_and(|bytes| is_torn(&bytes) == Some(true));
+    let is_torn = || crate::whole::read_own(&log).is_ok_and(|bytes| is_torn(&bytes) == Some(true));
     if !path.exists() || !is_torn() || place::is_read_only(path) {
         return Ok(None);
     }

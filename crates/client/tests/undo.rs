@@ -480,7 +480,7 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
             world.put(name, "by hand\n");
         }
     };
-    watch.asking("t", question).await;
+    watch.asking(Some("t"), question).await;
     world.put("agent", "by the agent\n");
     world.put("both", "by hand\nby the agent\n");
     let report = watch.after().await.unwrap();
@@ -498,7 +498,7 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
     assert_eq!([now("both"), now("hand"), now("new")], ["old\n", "old\n", ""]);
     // A rule that answers at once is no question, and while another tool is at work, nobody can say who it was.
     let watch = world.watch(2).await;
-    watch.asking("t", async { world.put("hand", "at once\n") }).await;
+    watch.asking(Some("t"), async { world.put("hand", "at once\n") }).await;
     assert_eq!(watch.after().await.unwrap().changed.len(), 1);
     let watch = world.watch(3).await;
     let busy = ToolCallUpdate::new("other").title("Build").status(ToolCallStatus::InProgress);
@@ -507,8 +507,22 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.put("hand", "built\n");
     };
-    watch.asking("t", question).await;
+    watch.asking(Some("t"), question).await;
     assert_eq!(watch.after().await.unwrap().changed.len(), 1);
+    // A question that names no call is asked for one of those at work; of two, the other one is at work.
+    let is_apart = async |turn: u64| {
+        let watch = world.watch(turn).await;
+        let question = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            world.put("hand", &format!("in turn {turn}\n"));
+        };
+        watch.asking(None, question).await;
+        watch.after().await.unwrap().changed.iter().all(|changed| changed.asked == Waiting)
+    };
+    assert!(is_apart(4).await);
+    let second = ToolCallUpdate::new("second").title("Test").status(ToolCallStatus::InProgress);
+    world.conversation.apply(&Update::ToolCall(Box::new(second)));
+    assert!(!is_apart(5).await);
 }
 
 #[tokio::test]

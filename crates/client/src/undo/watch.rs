@@ -217,9 +217,9 @@ impl Watch {
         }
     }
 
-    /// Waits for the answer to a question about a call. What changes meanwhile may be somebody else's doing, as far as the agent
+    /// Waits for the answer to a question, about a call if it names one. What changes meanwhile may be somebody else's doing, as far as the agent
     /// says that it waits, too; also if there never is an answer and this is dropped.
-    pub async fn asking<T>(&self, call: &str, question: impl Future<Output = T>) -> T {
+    pub async fn asking<T>(&self, call: Option<&str>, question: impl Future<Output = T>) -> T {
         let mut question = std::pin::pin!(question);
         if let Ok(answer) = tokio::time::timeout(QUICK_ANSWER, question.as_mut()).await {
             return answer;
@@ -236,7 +236,7 @@ impl Watch {
                 _ = over.changed() => None,
             }
         };
-        let noted = Arc::clone(&self.inner).note_meanwhile(call.to_owned(), calls, ended, standing);
+        let noted = Arc::clone(&self.inner).note_meanwhile(call.map(str::to_owned), calls, ended, standing);
         let noted = tokio::spawn(noted);
         let answer = question.await;
         stands.0 = None;
@@ -434,7 +434,7 @@ impl Inner {
     /// Notes what changes while a question stands, if no other call was at work until it `ended`, which says when if it was dropped.
     async fn note_meanwhile(
         self: Arc<Self>,
-        call: String,
+        call: Option<String>,
         calls: Vec<(u64, ToolCallStatus)>,
         ended: impl Future<Output = Option<SystemTime>>,
         _standing: OwnedRwLockReadGuard<()>,
@@ -451,7 +451,7 @@ impl Inner {
         };
         let Ok(before) = spawn_blocking(look).await else { return };
         let dropped = ended.await;
-        let rested = self.conversation.at_rest(&call) == Some(calls);
+        let rested = self.conversation.at_rest(call.as_deref()) == Some(calls);
         let note = move || {
             if rested {
                 self.meanwhile(&before, dropped);

@@ -181,7 +181,7 @@ fn hint(why: &Why, name: &str) -> String {
         Why::OnlyCopy => "; --force removes it all the same".to_owned(),
         Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
         Why::NotKept(Unkept::Moved) => "; move it back, or delete it, by hand".to_owned(),
-        Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
+        Why::NotKept(_) | Why::Beyond(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
         _ => String::new(),
     }
 }

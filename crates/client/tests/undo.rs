@@ -438,7 +438,9 @@ async fn no_file_is_pushed_out_of_undo_by_many_others() {
         for number in 0..10_100 {
             std::fs::write(world.root.join(format!("aa/{number}")), text).unwrap();
         }
-        ["src/main.rs", "zz/deep/last.txt"].into_iter().for_each(|name| world.put(name, text));
+        for name in ["src/main.rs", "zz/deep/last.txt"] {
+            world.put(name, text);
+        }
     };
     put_all("old");
     let watch = world.watch(1).await;
@@ -468,7 +470,9 @@ async fn no_file_is_pushed_out_of_undo_by_many_others() {
     assert_eq!((all.restored.len(), all.refused.len()), (19_998, 1));
     assert!(all.refused[0].to_string().contains(" and 2 more can't be put back: "), "{}", all.refused[0]);
     // What is beyond it and gone is no matter any more.
-    beyond.iter().for_each(|file| std::fs::remove_file(&file.path).unwrap());
+    for file in beyond {
+        std::fs::remove_file(&file.path).unwrap();
+    }
     assert!(world.undo.preview("1", None, false).refused.is_empty());
 }
 

@@ -182,7 +182,7 @@ fn hint(why: &Why, name: &str) -> String {
         Why::Hollow => "; --force puts it back all the same".to_owned(),
         Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
         Why::NotKept(Unkept::Moved) => "; move it back, or delete it, by hand".to_owned(),
-        Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
+        Why::NotKept(_) | Why::Beyond(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
         _ => String::new(),
     }
 }

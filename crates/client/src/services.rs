@@ -4,17 +4,19 @@ mod builder;
 mod decide;
 mod event;
 mod grants;
+mod person;
 
 pub use builder::Builder;
 pub use event::{Event, Observer};
+pub(crate) use person::Watching;
 
-use crate::elicit::Elicitor;
 use crate::files::{self, Outside, Target, Unsaved};
-use crate::permission::{By, Decider, Engine, Facts, Record, Ruling};
+use crate::permission::{By, Engine, Facts, Record, Ruling};
 use crate::sanitize;
 use crate::terminal::{self, Line, Terminals};
 use decide::{Case, Decided};
 use grants::{Grants, Seen, Shown};
+use person::Person;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -42,6 +44,8 @@ const WRITE: &str = "fs/write_text_file";
 #[derive(Clone)]
 pub struct Services {
     inner: Arc<Inner>,
+    /// Who watches the files while a person is asked.
+    watching: Option<Arc<dyn Watching>>,
 }
 
 struct Inner {
@@ -58,10 +62,7 @@ struct Inner {
     outside: Outside,
     /// The agent is our own.
     ours: bool,
-    decider: Arc<dyn Decider>,
-    /// Held while a person is asked: as many as may be at once.
-    asking: tokio::sync::Semaphore,
-    elicitor: Elicitor,
+    person: Person,
     observers: Vec<Arc<dyn Observer>>,
     unsaved: Option<Arc<dyn Unsaved>>,
     terminals: terminal::Shared,
@@ -101,7 +102,12 @@ impl Services {
 
     /// True while a person is asked something.
     pub fn is_asking(&self) -> bool {
-        self.inner.asking.available_permits() < self.inner.decider.at_once()
+        self.inner.person.is_asked()
+    }
+
+    /// The same services, whose questions are heard of by those who watch the files.
+    pub(crate) fn watched_by(&self, watching: Arc<dyn Watching>) -> Self {
+        Self { inner: Arc::clone(&self.inner), watching: Some(watching) }
     }
 
     /// Says who the agent is, for forms and pages.
@@ -412,13 +418,12 @@ impl Handler for Services {
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let agent = self.inner.agent.locked().clone();
         let session = request.scope.session().cloned();
-        let answer = if let Some(text) = self.inner.elicitor.refusal(&request, &agent, self.inner.ours) {
+        let answer = if let Some(text) = self.inner.person.refusal(&request, &agent, self.inner.ours) {
             self.tell(&Event::Notice { session: session.clone(), text });
             ElicitResponse { action: ElicitAction::Decline, meta: None }
         } else {
             // A person at a terminal sees one question at a time, of whatever kind.
-            let _turn = self.inner.asking.acquire().await;
-            self.inner.elicitor.answer(&request, &agent).await
+            self.inner.person.turn(self.watching.as_deref()).await.elicit(&request, &agent).await
         };
         let action = match answer.action {
             ElicitAction::Accept(_) => "accept",
@@ -430,7 +435,7 @@ impl Handler for Services {
     }
 
     async fn elicitation_complete(&self, elicitation_id: String) {
-        self.inner.elicitor.complete(&elicitation_id);
+        self.inner.person.complete(&elicitation_id);
     }
 }
 

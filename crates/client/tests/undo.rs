@@ -425,6 +425,57 @@ async fn thousands_of_files_are_put_back_in_a_few_writes() {
     assert_eq!((again.restored.len(), world.get("d7/f907").as_deref()), (1000, Some("new\n")));
 }
 
+// An agent that touches thousands of files puts none of the person's beyond undo; what is beyond it is new, counted and said.
+#[tokio::test]
+async fn no_file_is_pushed_out_of_undo_by_many_others() {
+    let mut world = World::new().await;
+    // Everything is seen, however busy the machine is.
+    (world.limits.files, world.limits.time) = (40_000, Duration::from_mins(1));
+    for folder in ["aa", "new", "src", "zz/deep"] {
+        std::fs::create_dir_all(world.root.join(folder)).unwrap();
+    }
+    let put_all = |text: &str| {
+        for number in 0..10_100 {
+            std::fs::write(world.root.join(format!("aa/{number}")), text).unwrap();
+        }
+        for name in ["src/main.rs", "zz/deep/last.txt"] {
+            world.put(name, text);
+        }
+    };
+    put_all("old");
+    let watch = world.watch(1).await;
+    put_all("new!");
+    for number in 0..9_901 {
+        std::fs::write(world.root.join(format!("new/{number}")), "x").unwrap();
+    }
+    let report = watch.after().await.unwrap();
+    let unkept: Vec<_> = report.changed.iter().filter(|changed| changed.unkept.is_some()).collect();
+    assert!(unkept.iter().all(|changed| (changed.how, changed.unkept) == (HowChanged::Added, Some(Unkept::Many))));
+    let told = report.unkept_text(&world.root);
+    let why = "can't be undone (the turn changed more files than are remembered of one): new/";
+    assert!(unkept.len() == 3 && told.len() == 1 && told[0].starts_with(why), "{told:?}");
+    let listed = world.undo.files("1");
+    let beyond: Vec<_> = listed.iter().filter(|file| file.unkept == Some(Unkept::Many)).collect();
+    assert_eq!((listed.len(), beyond.len()), (20_003, 3));
+    for name in ["src/main.rs", "zz/deep/last.txt"] {
+        let path = world.root.join(name);
+        assert_eq!(world.undo.last_turn(Some(&path)).as_deref(), Some("1"));
+        assert_eq!(world.undo.undo("1", Some(&path), false).restored, [path]);
+        assert_eq!(world.get(name).as_deref(), Some("old"));
+    }
+    let one = world.undo.undo("1", Some(&beyond[0].path), false);
+    assert_eq!((one.restored.len(), one.refused.len()), (0, 1));
+    assert!(one.refused[0].to_string().ends_with("the turn changed more files than are remembered of one"));
+    let all = world.undo.preview("1", None, false);
+    assert_eq!((all.restored.len(), all.refused.len()), (19_998, 1));
+    assert!(all.refused[0].to_string().contains(" and 2 more can't be put back: "), "{}", all.refused[0]);
+    // What is beyond it and gone is no matter any more.
+    for file in beyond {
+        std::fs::remove_file(&file.path).unwrap();
+    }
+    assert!(world.undo.preview("1", None, false).refused.is_empty());
+}
+
 // The reason is the right one: too large is not changed since, and one that was made can be removed again.
 #[tokio::test]
 async fn large_files_are_told_apart() {
@@ -480,7 +531,7 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
             world.put(name, "by hand\n");
         }
     };
-    watch.asking("t", question).await;
+    watch.asking(Some("t"), question).await;
     world.put("agent", "by the agent\n");
     world.put("both", "by hand\nby the agent\n");
     let report = watch.after().await.unwrap();
@@ -498,7 +549,7 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
     assert_eq!([now("both"), now("hand"), now("new")], ["old\n", "old\n", ""]);
     // A rule that answers at once is no question, and while another tool is at work, nobody can say who it was.
     let watch = world.watch(2).await;
-    watch.asking("t", async { world.put("hand", "at once\n") }).await;
+    watch.asking(Some("t"), async { world.put("hand", "at once\n") }).await;
     assert_eq!(watch.after().await.unwrap().changed.len(), 1);
     let watch = world.watch(3).await;
     let busy = ToolCallUpdate::new("other").title("Build").status(ToolCallStatus::InProgress);
@@ -507,8 +558,22 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.put("hand", "built\n");
     };
-    watch.asking("t", question).await;
+    watch.asking(Some("t"), question).await;
     assert_eq!(watch.after().await.unwrap().changed.len(), 1);
+    // A question that names no call is asked for one of those at work; of two, the other one is at work.
+    let is_apart = async |turn: u64| {
+        let watch = world.watch(turn).await;
+        let question = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            world.put("hand", &format!("in turn {turn}\n"));
+        };
+        watch.asking(None, question).await;
+        watch.after().await.unwrap().changed.iter().all(|changed| changed.asked == Waiting)
+    };
+    assert!(is_apart(4).await);
+    let second = ToolCallUpdate::new("second").title("Test").status(ToolCallStatus::InProgress);
+    world.conversation.apply(&Update::ToolCall(Box::new(second)));
+    assert!(!is_apart(5).await);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use crate::{
     files::{Files, Found, State},
     roots::{Error, Place, Result},
 };
-use index::{Disk, Entry, Folder, Index, Name};
+use index::{Beyond, Disk, Entry, Folder, Index, Name};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashMap, HashSet},
@@ -36,8 +36,11 @@ use std::{
 };
 use tieline_rpc::sync::Lock;
 
+/// How many files of one turn are remembered, as many as a look covers; of more, those that matter less are only known by name.
+const MAX_TURN_ENTRIES: usize = 20_000;
+
 /// How many files are remembered in all; beyond that the oldest turns are forgotten.
-const MAX_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 2 * MAX_TURN_ENTRIES;
 
 /// Of more files at once not each one is made durable, but the file system, once.
 const MAX_SYNCED_FILES: usize = 20;
@@ -147,6 +150,12 @@ pub enum Unkept {
     /// There is no room, or there was none.
     #[error("there was no room for its old content")]
     Room,
+    /// The turn changed more files than can be remembered.
+    #[error("the turn changed more files than are remembered of one")]
+    Many,
+    /// Its copy is gone or damaged.
+    #[error("the copy of its old content is gone, damaged or can't be read")]
+    Lost,
     /// Nothing can be written where old contents are kept.
     #[error("its old content could not be stored")]
     Nowhere,
@@ -251,7 +260,7 @@ impl Snapshots {
     /// The files a turn changed, also those that were undone since.
     pub fn remembered(&self, turn: &str) -> Vec<Changed> {
         let index = self.lock();
-        let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
+        let Some(turn) = index.turns.iter().find(|other| other.id == turn) else { return Vec::new() };
         let changed = |entry: &Entry| {
             let after = if entry.undone { entry.prior.unwrap_or(entry.after) } else { entry.after };
             let kind = Kind::of(entry.before, after);
@@ -259,7 +268,14 @@ impl Snapshots {
             let is_moved = entry.moved.is_some_and(|moved| moved.same_content(&after)) && is_only_name(&path);
             Changed { path, kind, unkept: entry.unkept.or(is_moved.then_some(Unkept::Moved)), undone: entry.undone }
         };
-        entries.filter(|entry| entry.undone || entry.in_effect()).map(changed).collect()
+        let entries = turn.entries.iter().filter(|entry| entry.undone || entry.in_effect()).map(changed);
+        let beyond = turn.still_beyond().map(|Beyond { path: Name(path), kind }| Changed {
+            path: path.clone(),
+            kind: *kind,
+            unkept: Some(Unkept::Many),
+            undone: false,
+        });
+        entries.chain(beyond).collect()
     }
 
     /// What a file was before a turn changed it, and its content, if that is known.
@@ -299,7 +315,11 @@ impl Snapshots {
     }
 
     /// Adds changes to the index; true if old contents were dropped for them.
-    fn note(&self, index: &mut Index, turn: &str, changes: Vec<Made<'_>>, ours: bool) -> Result<bool> {
+    fn note(&self, index: &mut Index, turn: &str, mut changes: Vec<Made<'_>>, ours: bool) -> Result<bool> {
+        if let Some(disk) = &self.disk {
+            // From now on its absence says that somebody deleted it.
+            disk.save_first(index)?;
+        }
         let mut dropped = index.forget_oldest(turn, MAX_ENTRIES.saturating_sub(changes.len()));
         let at = index.turn(turn);
         let mut known: HashMap<PathBuf, usize> =
@@ -307,6 +327,12 @@ impl Snapshots {
         let mut blobs = index.blobs();
         let mut used: u64 = blobs.values().sum();
         let bulk = changes.len() > MAX_SYNCED_FILES;
+        let wanted: u64 = changes.iter().filter_map(|change| change.content.ok()).map(|text| text.len() as u64).sum();
+        if index.turns[at].entries.len() + changes.len() > MAX_TURN_ENTRIES || used.saturating_add(wanted) > self.limit
+        {
+            // Not all of them fit, perhaps: what matters comes first.
+            changes.sort_by_cached_key(|change| weight(&change.path, change.before));
+        }
         let mut gone: HashSet<(PathBuf, PathBuf)> =
             index.turns[at].folders.iter().map(|folder| (folder.root.0.clone(), folder.path.0.clone())).collect();
         for change in changes {
@@ -369,6 +395,7 @@ impl Snapshots {
                 moved: change.moved.then_some(change.after),
             });
         }
+        dropped |= index.turns[at].leave_out(MAX_TURN_ENTRIES, &known);
         if let Some(disk) = self.disk.as_ref().filter(|_| bulk) {
             disk.sync()?;
         }
@@ -541,6 +568,11 @@ pub fn left_since(dir: &Path, since: SystemTime) -> Vec<(PathBuf, State, String)
 /// Whether a turn is [announced](Snapshots::announce) in a folder of snapshots.
 pub fn is_under_way(dir: &Path) -> bool {
     Disk::at(dir).announced().is_some()
+}
+
+/// What a change counts for, the least first: what somebody had comes before what is new, and what is near the top before the rest.
+fn weight(path: &Path, before: State) -> (bool, usize) {
+    (before == State::Missing, path.components().count())
 }
 
 /// Whether a file is gone with this name.

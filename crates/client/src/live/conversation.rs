@@ -226,15 +226,16 @@ impl Conversation {
         calls.map(|call| call.item.id.clone()).collect()
     }
 
-    /// The keys of the other calls with their status, if none of them is at work.
-    pub fn at_rest(&self, asked: &str) -> Option<Vec<(u64, ToolCallStatus)>> {
+    /// The keys of the other calls with their status, if none of them is at work. A question that names no call is asked for one of
+    /// them, so that one may be.
+    pub fn at_rest(&self, asked: Option<&str>) -> Option<Vec<(u64, ToolCallStatus)>> {
         let known = self.known();
-        let others = known.calls.values().filter(|call| call.item.id != asked);
+        let others = known.calls.values().filter(|call| Some(&*call.item.id) != asked);
         let mut calls: Vec<_> =
             others.map(|call| (known.keys.hash_one(&*call.item.id), call.item.status.clone())).collect();
         calls.sort_by_key(|(key, _)| *key);
-        let at_work = known.lost_work || calls.iter().any(|(_, status)| *status == ToolCallStatus::InProgress);
-        (!at_work).then_some(calls)
+        let at_work = calls.iter().filter(|(_, status)| *status == ToolCallStatus::InProgress).count();
+        (!known.lost_work && at_work <= usize::from(asked.is_none())).then_some(calls)
     }
 
     /// True if a call of this turn was a command, or may have been.
@@ -521,13 +522,13 @@ mod tests {
         files.sort_by_key(|file| file.0.clone());
         assert_eq!(files.len(), 40);
         assert_eq!(files[1], ("/none/1".into(), conversation.key("1"), Some("Edit 1".into())));
-        assert!(conversation.at_rest("").is_some() && conversation.unfinished().is_empty());
+        assert!(conversation.at_rest(Some("")).is_some() && conversation.unfinished().is_empty());
         // One that was at work may be at work still.
         for number in 0..40 {
             let call = ToolCallUpdate::new(format!("w{number}")).content(vec!["x".repeat(1 << 20).into()]);
             conversation.apply(&Update::ToolCall(Box::new(call)));
         }
-        assert!(conversation.at_rest("").is_none() && conversation.unfinished().len() < 16);
+        assert!(conversation.at_rest(Some("")).is_none() && conversation.unfinished().len() < 16);
     }
 
     #[test]

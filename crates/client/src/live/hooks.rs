@@ -4,7 +4,8 @@
 use super::Frames;
 use super::limits::IdleTimer;
 use super::session::Seat;
-use crate::services::Services;
+use crate::Future;
+use crate::services::{Services, Watching};
 use crate::undo::Watch;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,35 +15,52 @@ use tieline::client::Handler;
 use tieline::rpc::Dropped;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
-    CreateTerminalRequest, ElicitRequest, ElicitResponse, ElicitScope, ExitStatus, PermissionOutcome,
-    PermissionRequest, ReadTextFileRequest, SessionId, TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
+    CreateTerminalRequest, ElicitRequest, ElicitResponse, ExitStatus, PermissionOutcome, PermissionRequest,
+    ReadTextFileRequest, SessionId, TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
 };
 
 /// The sessions of an agent that are open here, by its ids.
 pub(super) type Seats = Arc<Mutex<HashMap<SessionId, Weak<Seat>>>>;
+
+/// The watches over the turns of sessions.
+#[derive(Clone)]
+pub(super) struct Watched(pub(super) Seats);
+
+impl Watched {
+    /// Writes down what was decided. Gives the watch over the turn that runs, if there is one.
+    async fn write_down(&self, session: &SessionId) -> Option<Arc<Watch>> {
+        let seat = self.0.locked().get(session).and_then(Weak::upgrade)?;
+        let mut writer = seat.writer.lock().await;
+        writer.decisions(session).await;
+        writer.watch.clone()
+    }
+}
+
+impl Watching for Watched {
+    fn watch<'a>(&'a self, session: Option<&'a SessionId>) -> Future<'a, Option<Arc<Watch>>> {
+        // Whose it is can be told if there is only one.
+        let only = || {
+            let seats = self.0.locked();
+            seats.keys().next().filter(|_| seats.len() == 1).cloned()
+        };
+        let session = session.cloned().or_else(only);
+        Box::pin(async move { self.write_down(&session?).await })
+    }
+}
 
 /// Services whose doings are heard of.
 pub(super) struct Hooked {
     pub(super) services: Services,
     pub(super) idle: IdleTimer,
     pub(super) frames: Arc<Frames>,
-    pub(super) seats: Seats,
+    pub(super) seats: Watched,
     /// How many terminals were begun.
     pub(super) started: AtomicU64,
 }
 
 impl Hooked {
-    fn only(&self) -> Option<SessionId> {
-        let seats = self.seats.locked();
-        seats.keys().next().filter(|_| seats.len() == 1).cloned()
-    }
-
-    /// Writes down what was decided. Gives the watch over the turn that runs, if there is one.
     async fn write_down(&self, session: &SessionId) -> Option<Arc<Watch>> {
-        let seat = self.seats.locked().get(session).and_then(Weak::upgrade)?;
-        let mut writer = seat.writer.lock().await;
-        writer.decisions(session).await;
-        writer.watch.clone()
+        self.seats.write_down(session).await
     }
 
     /// Before the agent hears that a command is over, what it changed is noted: what changes from now on is something else.
@@ -56,12 +74,8 @@ impl Hooked {
 impl Handler for Hooked {
     async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
         let (_waits, session) = (self.idle.waits(), &request.session_id);
-        let (watch, question) = (self.write_down(session).await, self.services.permission(request.clone()));
-        let outcome = match &watch {
-            Some(watch) => watch.asking(&request.tool_call().tool_call_id, question).await,
-            None => question.await,
-        };
-        self.write_down(session).await;
+        let outcome = self.services.permission(request.clone()).await;
+        let watch = self.write_down(session).await;
         let allowed = outcome.chosen(&request.options).is_some_and(|option| option.kind.allows());
         if let Some(watch) = watch.filter(|_| allowed) {
             watch.allowed(&request).await;
@@ -142,20 +156,7 @@ impl Handler for Hooked {
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let _waits = self.idle.waits();
-        let (session, call) = match &request.scope {
-            ElicitScope::Session { session_id, tool_call_id, .. } => (Some(session_id.clone()), tool_call_id.clone()),
-            // Whose it is can be told if there is only one.
-            ElicitScope::Request(_) => (self.only(), None),
-        };
-        let watch = match &session {
-            Some(session) => self.write_down(session).await,
-            None => None,
-        };
-        let (call, question) = (call.unwrap_or_default(), self.services.elicit(request));
-        match watch {
-            Some(watch) => watch.asking(&call, question).await,
-            None => question.await,
-        }
+        self.services.elicit(request).await
     }
 
     fn dropped(&self, what: Dropped<'_>) {

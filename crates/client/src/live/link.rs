@@ -1,6 +1,6 @@
 //! One agent that can be started again, or reached again where it runs: found, greeted, ended; sessions are opened on it.
 
-use super::hooks::{Hooked, Seats};
+use super::hooks::{Hooked, Seats, Watched};
 use super::limits::IdleTimer;
 use super::open::login_needed;
 use super::session::Seat;
@@ -268,11 +268,12 @@ impl Link {
     async fn greet(&self, transport: Transport) -> tieline::Result<AgentHandle> {
         let Inner { setup, parts, idle, seats, .. } = &*self.0;
         let (heard, frames) = (idle.clone(), Arc::clone(&parts.frames));
+        let seats = Watched(Arc::clone(seats));
         let hooked = Hooked {
-            services: parts.services.clone(),
+            services: parts.services.watched_by(Arc::new(seats.clone())),
             idle: idle.clone(),
             frames: Arc::clone(&frames),
-            seats: Arc::clone(seats),
+            seats,
             started: AtomicU64::new(0),
         };
         Client::new("tieline", env!("CARGO_PKG_VERSION"))

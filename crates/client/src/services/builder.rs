@@ -1,6 +1,7 @@
 //! How services are put together.
 
 use super::grants::Grants;
+use super::person::Person;
 use super::{Inner, Observer, Services};
 use crate::elicit::{Asker, Elicitor};
 use crate::files::{Outside, Unsaved};
@@ -142,14 +143,13 @@ impl Builder {
                 room: Arc::new(Semaphore::new(super::MAX_UNREAD_KIB as usize)),
                 outside: self.outside,
                 ours: self.ours,
-                asking: tokio::sync::Semaphore::new(self.decider.at_once()),
-                decider: self.decider,
-                elicitor: Elicitor::new(self.asker),
+                person: Person::new(self.decider, Elicitor::new(self.asker)),
                 observers: self.observers,
                 unsaved: self.unsaved,
                 terminals: Arc::new(Terminals::new(self.terminals)),
                 agent: Mutex::new("the agent".into()),
             }),
+            watching: None,
         }
     }
 }

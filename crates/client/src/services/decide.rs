@@ -148,8 +148,8 @@ impl Services {
         if let Some(title) = &case.before {
             return (Answer::Allow, By::Before(title.clone()), Vec::new());
         }
-        // One question at a time, or as many as who decides can have, in the order they came. What was answered meanwhile may settle this one too.
-        let _turn = self.inner.asking.acquire().await;
+        // What was answered meanwhile may settle this one too.
+        let turn = self.inner.person.turn(self.watching.as_deref()).await;
         if let Some((answer, by)) = settled(engine, case, facts) {
             return (answer, by, Vec::new());
         }
@@ -170,15 +170,15 @@ impl Services {
             hints: shown.hints.into_iter().chain(hint(engine, facts)).chain(versions(engine, facts)).collect(),
             since,
         };
-        let decider = &self.inner.decider;
-        if decider.name() != NOBODY {
+        let who = self.inner.person.name();
+        if who != NOBODY {
             for observer in &self.inner.observers {
                 observer.asking(&case.session).await;
             }
         }
-        let answer = decider.decide(&question).await;
+        let answer = turn.decide(&question).await;
         // Who was not asked is not blamed.
-        let name = if answer == Answer::Nobody { NOBODY } else { decider.name() };
+        let name = if answer == Answer::Nobody { NOBODY } else { who };
         (answer, By::Decider(name.to_owned()), shown.seen)
     }
 }

@@ -18,8 +18,6 @@ use tieline_host::snapshot::{self, Base, Difference, Kind, Left, Look, Made, Ope
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot, watch};
 use tokio::task::spawn_blocking;
 
-/// How many changed files of one turn are kept.
-const MAX_CHANGED_FILES: usize = 10_000;
 /// How much text the diffs of one turn may have.
 const MAX_DIFF_BYTES: usize = 4 << 20;
 /// So many calls and paths that were allowed are remembered; what comes on top counts as never asked.
@@ -221,9 +219,9 @@ impl Watch {
         }
     }
 
-    /// Waits for the answer to a question about a call. What changes meanwhile may be somebody else's doing, as far as the agent
+    /// Waits for the answer to a question, about a call if it names one. What changes meanwhile may be somebody else's doing, as far as the agent
     /// says that it waits, too; also if there never is an answer and this is dropped.
-    pub async fn asking<T>(&self, call: &str, question: impl Future<Output = T>) -> T {
+    pub async fn asking<T>(&self, call: Option<&str>, question: impl Future<Output = T>) -> T {
         let mut question = std::pin::pin!(question);
         if let Ok(answer) = tokio::time::timeout(QUICK_ANSWER, question.as_mut()).await {
             return answer;
@@ -240,7 +238,7 @@ impl Watch {
                 _ = over.changed() => None,
             }
         };
-        let noted = Arc::clone(&self.inner).note_meanwhile(call.to_owned(), calls, ended, standing);
+        let noted = Arc::clone(&self.inner).note_meanwhile(call.map(str::to_owned), calls, ended, standing);
         let noted = tokio::spawn(noted);
         let answer = question.await;
         stands.0 = None;
@@ -402,14 +400,23 @@ impl Aftermath {
                 // What the turn itself made of it was not kept.
                 one.old = Err(Unkept::Between);
             }
-            let made = found.iter().take(MAX_CHANGED_FILES).map(|one| one.made(base)).collect();
-            let _ = turn.undo.snapshots.begin(snapshot::unclear(turn.recorder.turn())).made(made);
-            let asked = Asked::new();
-            changed.extend(
-                found.iter().map(|one| turn.changed_file(base, one, &asked, Some(HowAsked::Between), &mut room)),
-            );
+            let made = found.iter().map(|one| one.made(base)).collect();
+            let unclear = snapshot::unclear(turn.recorder.turn());
+            let _ = turn.undo.snapshots.begin(&*unclear).made(made);
+            let (asked, unkept) = (Asked::new(), turn.unkept(&unclear));
+            changed.extend(found.iter().map(|one| {
+                turn.changed_file(base, one, &asked, Some(HowAsked::Between), &mut room).or_unkept(&unkept)
+            }));
         }
         changed
+    }
+}
+
+impl Changed {
+    /// The same, with the reason why it could not be remembered, if there is none yet.
+    fn or_unkept(self, unkept: &HashMap<PathBuf, Unkept>) -> Self {
+        let why = self.unkept.or_else(|| unkept.get(Path::new(&self.path)).copied());
+        Self { unkept: why, ..self }
     }
 }
 
@@ -455,7 +462,7 @@ impl Inner {
     /// Notes what changes while a question stands, if no other call was at work until it `ended`, which says when if it was dropped.
     async fn note_meanwhile(
         self: Arc<Self>,
-        call: String,
+        call: Option<String>,
         calls: Vec<(u64, ToolCallStatus)>,
         ended: impl Future<Output = Option<SystemTime>>,
         _standing: OwnedRwLockReadGuard<()>,
@@ -472,7 +479,7 @@ impl Inner {
         };
         let Ok(before) = spawn_blocking(look).await else { return };
         let dropped = ended.await;
-        let rested = self.conversation.at_rest(&call) == Some(calls);
+        let rested = self.conversation.at_rest(call.as_deref()) == Some(calls);
         let note = move || {
             if rested {
                 self.meanwhile(&before, dropped);
@@ -586,18 +593,19 @@ impl Inner {
                     one.old = Err(Unkept::Nowhere);
                 }
             }
+            let unclear_turn = snapshot::unclear(self.recorder.turn());
+            let unkept = [self.recorder.turn(), &unclear_turn].map(|turn| self.unkept(turn));
             for one in &found {
-                let changed = self.changed_file(base, one, &asked, None, &mut room);
+                let changed = self.changed_file(base, one, &asked, None, &mut room).or_unkept(&unkept[0]);
                 // An undo is something that the person types.
                 let typed = undone.get(Path::new(&changed.path)).is_some_and(|left| left.same_content(&one.after));
                 let asked = if typed { HowAsked::Asked } else { changed.asked };
                 report.changed.push(Changed { asked, ..changed });
             }
             for (one, how) in &unclear {
-                report.changed.push(self.changed_file(base, one, &asked, Some(*how), &mut room));
+                let changed = self.changed_file(base, one, &asked, Some(*how), &mut room);
+                report.changed.push(changed.or_unkept(&unkept[1]));
             }
-            let kept = report.changed.iter_mut().filter(|changed| changed.unkept.is_none());
-            kept.skip(MAX_CHANGED_FILES).for_each(|changed| changed.unkept = Some(Unkept::Room));
         }
         self.after_guarded(&asked, &mut report);
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
@@ -647,10 +655,9 @@ impl Inner {
     /// Writes down what the files were, each on its own: a path that leads nowhere any more is no reason to lose the others.
     fn remember(&self, base: &Base, found: &[Difference], unclear: &[Unclear]) -> Result<(), Error> {
         let mixed = self.told().mixed.clone();
-        let made = found.iter().take(MAX_CHANGED_FILES);
-        let made = made.map(|one| Made { mixed: mixed.contains(&base.root.join(&one.name)), ..one.made(base) });
+        let made = found.iter().map(|one| Made { mixed: mixed.contains(&base.root.join(&one.name)), ..one.made(base) });
         self.recorder.made(made.collect())?;
-        let made = unclear.iter().take(MAX_CHANGED_FILES).map(|(one, _)| one.made(base)).collect();
+        let made = unclear.iter().map(|(one, _)| one.made(base)).collect();
         let beside = self.undo.snapshots.begin(snapshot::unclear(self.recorder.turn()));
         beside.made(made)?;
         let known = found.iter().chain(unclear.iter().map(|(one, _)| one)).filter(|one| one.old.is_ok());
@@ -661,6 +668,11 @@ impl Inner {
             Some(file) => Err(Error(format!("the old content of {} could not be stored", shown(&file.path)))),
             None => Ok(()),
         }
+    }
+
+    /// What of a turn could not be remembered, and why not.
+    fn unkept(&self, turn: &str) -> HashMap<PathBuf, Unkept> {
+        self.undo.files(turn).into_iter().filter_map(|file| Some((file.path, file.unkept?))).collect()
     }
 
     /// One difference as it is reported, with a diff if there is still room for it.

@@ -1,6 +1,6 @@
 //! What a snapshot directory remembers: turns, the files they touched, and the old contents by hash.
 
-use super::Unkept;
+use super::{Kind, Unkept, unclear, weight};
 use crate::{
     files::{Hash, State},
     roots::{Error, Result, shown},
@@ -59,6 +59,54 @@ pub(super) struct Turn {
     /// Folders that are gone since, or may be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) folders: Vec<Folder>,
+    /// What it changed beyond what can be remembered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) beyond: Vec<Beyond>,
+}
+
+/// A file that can't be put back, for there were too many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Beyond {
+    /// The whole path.
+    pub(super) path: Name,
+    pub(super) kind: Kind,
+}
+
+impl Turn {
+    fn new(id: String) -> Self {
+        Self { id, entries: Vec::new(), folders: Vec::new(), beyond: Vec::new() }
+    }
+
+    /// Keeps what matters most if there is more than the limit, and only the names of the rest; true if there is a rest. `known` are
+    /// the paths of the entries.
+    pub(super) fn leave_out(&mut self, limit: usize, known: &HashMap<PathBuf, usize>) -> bool {
+        if !self.beyond.is_empty() {
+            self.beyond.retain(|beyond| !known.contains_key(&beyond.path.0));
+        }
+        if self.entries.len() <= limit {
+            return false;
+        }
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_by_cached_key(|at| weight(&self.entries[*at].path.0, self.entries[*at].before));
+        let out: HashSet<usize> = order.into_iter().skip(limit).collect();
+        let mut at = 0;
+        let beyond = &mut self.beyond;
+        self.entries.retain(|entry| {
+            let stays = !out.contains(&at);
+            at += 1;
+            if !stays && entry.in_effect() {
+                let kind = Kind::of(entry.before, entry.after);
+                beyond.push(Beyond { path: Name(entry.full_path()), kind });
+            }
+            stays
+        });
+        true
+    }
+
+    /// What is beyond the limit and still to be seen: of what was added, that which is there.
+    pub(super) fn still_beyond(&self) -> impl Iterator<Item = &Beyond> {
+        self.beyond.iter().filter(|beyond| beyond.kind != Kind::Added || beyond.path.0.symlink_metadata().is_ok())
+    }
 }
 
 /// A folder as it was.
@@ -129,7 +177,7 @@ impl Index {
     /// The turn with this id, made if it isn't there.
     pub(super) fn turn(&mut self, id: &str) -> usize {
         self.turns.iter().position(|turn| turn.id == id).unwrap_or_else(|| {
-            self.turns.push(Turn { id: id.to_owned(), entries: Vec::new(), folders: Vec::new() });
+            self.turns.push(Turn::new(id.to_owned()));
             self.turns.len() - 1
         })
     }
@@ -138,11 +186,15 @@ impl Index {
         self.turns.iter().flat_map(|turn| &turn.entries).filter_map(Entry::blob).collect()
     }
 
-    /// Forgets the oldest turns until no more than `limit` files are remembered; never this one. True if any was.
+    /// Forgets the oldest turns until no more than `limit` files are remembered; never this one, nor what it undoes or came about
+    /// beside. True if any was.
     pub(super) fn forget_oldest(&mut self, keep: &str, limit: usize) -> bool {
+        let (of, turn) = (keep.rsplit_once("~undo").map(|(of, _)| of), keep.split('~').next().unwrap_or(keep));
+        let beside = unclear(turn);
+        let is_kept = |id: &str| [keep, turn, &beside].contains(&id) || of == Some(id);
         let mut forgot = false;
         while self.turns.iter().map(|turn| turn.entries.len()).sum::<usize>() > limit
-            && let Some(oldest) = self.turns.iter().position(|turn| turn.id != keep)
+            && let Some(oldest) = self.turns.iter().position(|turn| !is_kept(&turn.id))
         {
             self.turns.remove(oldest);
             forgot = true;
@@ -186,7 +238,7 @@ fn readable_turns(text: &[u8]) -> Vec<Turn> {
             (is_open, at) = (false, at + length);
         } else if let Some((entry, length)) = first::<Entry>(rest) {
             if !is_open {
-                turns.push(Turn { id: format!("lost{}", turns.len() + 1), entries: Vec::new(), folders: Vec::new() });
+                turns.push(Turn::new(format!("lost{}", turns.len() + 1)));
             }
             if let Some(turn) = turns.last_mut() {
                 turn.entries.push(entry);
@@ -194,7 +246,7 @@ fn readable_turns(text: &[u8]) -> Vec<Turn> {
             (is_open, at) = (true, at + length);
         } else {
             if let Some((id, _)) = rest.strip_prefix(b"{\"id\":").and_then(first::<String>) {
-                turns.push(Turn { id, entries: Vec::new(), folders: Vec::new() });
+                turns.push(Turn::new(id));
                 is_open = true;
             }
             at += 2;
@@ -257,10 +309,32 @@ impl Disk {
         }
         let _alone = alone?;
         let index = match open_to_read(&disk.index()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Index { format: 1, ..Index::default() },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.begun()?,
             file => disk.salvaged(file.map_err(|error| Error::new(&disk.index(), "reading", error))?)?,
         };
         Ok((disk, index))
+    }
+
+    /// The index where there is none: it was never written, or it is lost, and contents are still there that only it knew of.
+    fn begun(&self) -> Result<Index> {
+        let mut index = Index { format: 1, ..Index::default() };
+        let names = fs::read_dir(self.contents()).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let lost = names.filter(|name| name.to_str().is_some_and(is_content)).count();
+        if lost > 0 {
+            let path = shown(&self.index());
+            let there = shown(&self.contents());
+            index.damage = Some(format!(
+                "{path}, the list of what can be undone, is gone: which files were changed is not known any more; {lost} old contents \
+                 are still in {there}"
+            ));
+            self.save(&index)?;
+        }
+        Ok(index)
+    }
+
+    /// Writes the index if there is none yet.
+    pub(super) fn save_first(&self, index: &Index) -> Result<()> {
+        if self.index().exists() { Ok(()) } else { self.save(index) }
     }
 
     /// What can be read of a damaged index. The file is kept beside.

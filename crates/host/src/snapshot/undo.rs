@@ -4,7 +4,7 @@ use super::{
     Changed, Kind, MAX_SYNCED_FILES, Made, Snapshots, Unkept,
     base::{is_unknown, unknown},
     hunks::{Hunk, hunks, take_back},
-    index::{Entry, Index},
+    index::{Entry, Index, Turn},
     is_only_name, is_undo, place_of,
     walk::repository,
 };
@@ -54,6 +54,8 @@ pub enum Why {
     Mixed,
     /// The old content is not there.
     NotKept(Unkept),
+    /// It, and so many more files, are beyond what is remembered of one turn.
+    Beyond(usize),
     /// What the turn moved there from where nobody looks would be gone.
     InTheWay,
     /// It would be gone for good: it is too large to be kept, and may be the only copy of something.
@@ -77,6 +79,8 @@ impl Why {
             Self::ChangedBy(turn, _) => format!("{path} was changed again by turn {turn}"),
             Self::Mixed => format!("nobody can tell whether somebody else changed {path}, too"),
             Self::NotKept(why) => format!("{path} can't be put back: {why}"),
+            Self::Beyond(0) => Self::NotKept(Unkept::Many).told(path),
+            Self::Beyond(more) => format!("{path} and {more} more can't be put back: {}", Unkept::Many),
             Self::InTheWay => {
                 format!("{path} can't be put back yet: what the turn moved there from where nobody looks is in the way")
             }
@@ -277,13 +281,19 @@ impl Snapshots {
 
     /// The files of a turn that an undo is about.
     fn wanted(&self, turn: &str, only: Option<&Path>) -> (Undone, Vec<Entry>) {
+        let mut done = Undone::default();
         let entries: Vec<Entry> = {
             let index = self.lock();
-            let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
+            let turns = || index.turns.iter().filter(|other| other.id == turn);
+            let beyond = turns().flat_map(Turn::still_beyond).map(|beyond| &beyond.path.0);
+            let mut beyond = beyond.filter(|path| only.is_none_or(|only| only == path.as_path()));
+            // There may be thousands: one stands for all.
+            let (first, more) = (beyond.next().cloned(), beyond.count());
+            done.refused = first.into_iter().map(|path| Refused { path, why: Why::Beyond(more) }).collect();
+            let entries = turns().flat_map(|turn| &turn.entries);
             entries.filter(|entry| entry.in_effect() && only.is_none_or(|path| entry.is(path))).cloned().collect()
         };
-        let mut done = Undone::default();
-        if let (Some(path), true) = (only, entries.is_empty()) {
+        if let (Some(path), true, true) = (only, entries.is_empty(), done.refused.is_empty()) {
             done.refused.push(Refused { path: path.to_path_buf(), why: Why::NotRecorded });
         }
         (done, entries)
@@ -407,7 +417,7 @@ impl Snapshots {
             State::Other => Err(Why::NotKept(Unkept::Special)),
             State::File { hash, .. } | State::Link { hash, .. } => {
                 let content = self.disk.as_ref().and_then(|disk| disk.get(hash));
-                content.map(Some).ok_or(Why::NotKept(Unkept::Room))
+                content.map(Some).ok_or(Why::NotKept(Unkept::Lost))
             }
         }
     }

@@ -140,6 +140,9 @@ impl Policy {
             let why = format!("the whole system can't be a root at sandbox level `{level}`");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
+        if level == Level::Workspace {
+            secrets::make_own(&roots);
+        }
         let temp = if level == Level::Off { None } else { Some(Arc::new(Temp::new()?)) };
         Ok(Self {
             level,
@@ -329,7 +332,6 @@ impl Policy {
         if self.level == Level::Off {
             return Ok(None);
         }
-        secrets::make_own(&self.roots);
         let hidden = self.hidden();
         let mut sandbox = Sandbox {
             plan: self.plan_with(&hidden)?,

@@ -104,13 +104,15 @@ pub fn head(talk: &Conversation, call: &ToolCallItem, look: &Look, took: Option<
         ToolCallStatus::Paused => ("◑", BUSY, "paused"),
         _ => ("●", BUSY, ""),
     };
+    let title = call.title.as_deref().filter(|title| !title.trim().is_empty()).or(call.name.as_deref());
     // Whose words follow is said first: a title alone behind our sign would read like a remark of ours.
-    let kind = match call.kind {
-        ToolKind::Unspecified | ToolKind::Other(_) => "tool ".to_owned(),
-        _ => format!("{} ", sanitize::line(call.kind.as_str())),
+    let kind = match (&call.kind, title) {
+        (ToolKind::Unspecified, None) => String::new(),
+        (ToolKind::Unspecified, _) => "tool ".to_owned(),
+        (ToolKind::Other(kind), _) => format!("tool {} ", sanitize::line(kind)),
+        (kind, _) => format!("{} ", kind.as_str()),
     };
-    let title = call.title.as_deref().filter(|title| !title.trim().is_empty());
-    let title = sanitize::line(title.or(call.name.as_deref()).unwrap_or("a tool"));
+    let title = sanitize::line(title.unwrap_or("a tool"));
     let age = took.map(age).unwrap_or_default();
     let end = [state, &age].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     let end = if end.is_empty() { end } else { format!("  {end}") };

@@ -138,11 +138,12 @@ impl Turn {
         self.updates.iter().any(|update| is_kind(update, kind))
     }
 
-    /// Where its work was reported, if that is only under other sessions.
-    pub fn astray(&self, session: &str) -> Option<&Value> {
+    /// Where its work was reported, if that is only under other sessions, in words.
+    pub fn astray(&self, session: &str) -> Option<String> {
         let mut work = self.updates.iter().zip(&self.sessions).filter(|(update, _)| is_work(update));
         let (_, first) = work.next()?;
-        (first != session && work.all(|(_, place)| place != session)).then_some(first)
+        let astray = first != session && work.all(|(_, place)| place != session);
+        astray.then(|| format!("what was said in the turn of {session:?} came under {first}"))
     }
 }
 
@@ -535,7 +536,7 @@ impl Peer {
 impl Line {
     /// The message in it.
     pub fn value(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_default()
+        tieline_trace::parse(&self.text).unwrap_or_default()
     }
 }
 

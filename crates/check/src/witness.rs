@@ -25,8 +25,8 @@ pub(crate) struct Witness {
 impl Witness {
     /// Hears a frame now; `text` only resembles it if it is no UTF-8. Gives the message, if it is one.
     pub fn hear(&mut self, from: Side, text: &str, utf8: bool) -> Option<Value> {
-        let message = serde_json::from_str(text).ok();
-        self.breaches.extend(self.judge.heard(from, message.as_ref().map(|_: &Value| text), utf8));
+        let message = tieline_trace::parse(text);
+        self.breaches.extend(self.judge.heard(from, message.as_ref().map(|_| text), utf8));
         let at = self.start.get_or_insert_with(Instant::now).elapsed().as_micros() as u64;
         self.keep(self.log.len() + 1, at, from, text);
         message

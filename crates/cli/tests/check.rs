@@ -135,6 +135,19 @@ fn no_session(m: Value, code: i64) -> Vec<Value> {
     if m["method"] == "session/update" { vec![] } else { vec![if opened { failed(&m, code) } else { m }] }
 }
 
+/// The first turn of the first process that is to go on ends at once.
+fn left_behind(process: usize, place: &mut usize, m: Value, stop: &str) -> Vec<Value> {
+    let starts = m["params"]["update"]["content"]["text"].as_str().is_some_and(|text| text.contains("started"));
+    *place += usize::from(starts);
+    let ended = answered(&json!({"id": 4}), json!({"stopReason": stop}));
+    let is_end = m["id"] == 4 && m.get("method").is_none();
+    match process {
+        2 if starts && *place == 1 => vec![m, ended],
+        2 if is_end => vec![],
+        _ => vec![m],
+    }
+}
+
 type Change = fn(usize, &mut usize, Value) -> Vec<Value>;
 /// What fails, in which dialect and scenario, and the defect.
 type Row = (&'static str, Dialect, &'static str, Change);
@@ -150,6 +163,7 @@ const ROWS: &[Row] = &[
     ("stop-reason turn-ends", V1, "turn", |_, _, mut m| { stops(&mut m, "end_turn", "cancelled"); vec![m] }),
     ("stop-reason-v2 turn-ends", V2, "turn", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "end_turn" { m["params"]["update"]["stopReason"] = "cancelled".into(); } vec![m] }),
     ("turn-said", V1, "turn", |_, _, m| if kind(&m) == "agent_message_chunk" { vec![] } else { vec![m] }),
+    ("session-named turn-said", V1, "turn", |_, _, mut m| { if kind(&m) == "agent_message_chunk" { m["params"]["sessionId"] = "other".into(); } vec![m] }),
     ("turn-again", V1, "turn", |_, place, m| vec![if turn(&m, place) == 2 { failed(&m, -32603) } else { m }]),
     ("sessions-parallel", V1, "sessions", |_, place, m| vec![if turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
     ("cancel-answered", V1, "cancel", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
@@ -157,13 +171,9 @@ const ROWS: &[Row] = &[
     ("cancel-idle stop-reason", V1, "cancel", |_, place, mut m| { if turn(&m, place) == 1 { stops(&mut m, "end_turn", "cancelled"); } vec![m] }),
     ("cancel-then", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 3 { failed(&m, -32603) } else { m }]),
     ("cancel-at-once", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 4 { failed(&m, -32603) } else { m }]),
-    // A cancel of before ends a turn that nobody has cancelled: the second one here, which is to go on.
-    ("stop-reason", V1, "cancel", |_, place, m| {
-        let starts = m["params"]["update"]["content"]["text"].as_str().is_some_and(|text| text.contains("started"));
-        *place += usize::from(starts);
-        let ended = answered(&json!({"id": 4}), json!({"stopReason": "cancelled"}));
-        if starts && *place == 1 { vec![m, ended] } else if m["id"] == 4 && m.get("method").is_none() { vec![] } else { vec![m] }
-    }),
+    // What a cancel that was for nobody has left behind ends the turn after the next one, in one way or the other.
+    ("cancel-idle stop-reason", V1, "cancel", |process, place, m| left_behind(process, place, m, "cancelled")),
+    ("cancel-idle", V1, "cancel", |process, place, m| left_behind(process, place, m, "end_turn")),
     // What is said in one session comes under the id of the other.
     ("sessions-parallel", V1, "sessions", astray),
     ("sessions-parallel", V2, "sessions", astray),

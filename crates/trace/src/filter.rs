@@ -50,8 +50,8 @@ pub fn redact(json: &str) -> Cow<'_, str> {
     if Filter::new(Kept::Redacted).hide(&mut value, false) { value.to_string().into() } else { json.into() }
 }
 
-/// The message, if it is one.
-pub(crate) fn parse(json: &str) -> Option<Value> {
+/// The message, if it is one. Half a surrogate pair is read as U+FFFD, as everywhere else.
+pub fn parse(json: &str) -> Option<Value> {
     Raw::new(json).ok()?.parse().ok()
 }
 

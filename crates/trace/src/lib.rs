@@ -37,7 +37,7 @@ mod replay;
 mod story;
 mod write;
 
-pub use filter::{Kept, redact};
+pub use filter::{Kept, parse, redact};
 pub use page::Page;
 pub use read::{Frame, Frames, Header};
 #[cfg(unix)]

@@ -303,7 +303,8 @@ def ask_once(prompt):
 
 @turn
 def flood_and_ask(prompt):
-    for _ in range(48):
+    # More than is kept for the screen, less than what is read ahead of it: behind 3 MB that nobody reads an agent has to wait.
+    for _ in range(24):
         say("x" * 65536)
     tool("c1", title="Do it", kind="execute", status="pending", rawInput={"command": "make all"})
     permission(call={"toolCallId": "c1"})

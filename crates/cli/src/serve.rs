@@ -13,6 +13,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::Protocol;
+use tieline::process::{Limits, unheld};
+use tieline_client::agents::{self, AgentSpec};
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::journal::Journal;
 use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Parts};
@@ -110,6 +112,22 @@ pub struct Arguments {
     /// Tells this address, by POST, when a question waits and when a turn ends
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     webhook: Option<String>,
+
+    /// So many sessions of each agent are live at once
+    #[arg(long, value_name = "COUNT", help_heading = "Limits on each agent")]
+    max_sessions: Option<u64>,
+
+    /// An agent with more processes, with all that it starts, is ended; each session has an agent process of its own
+    #[arg(long, value_name = "COUNT", help_heading = "Limits on each agent")]
+    max_processes: Option<u64>,
+
+    /// An agent with more memory, with all that it starts, is ended; the next prompt starts it again
+    #[arg(long, value_name = "MIB", help_heading = "Limits on each agent")]
+    max_memory: Option<u64>,
+
+    /// An agent gets no more CPU than this, in percent of one core; needs cgroup v2
+    #[arg(long, value_name = "PERCENT", help_heading = "Limits on each agent")]
+    max_cpu: Option<u64>,
 
     /// Keeps sessions in a database that several servers share, see docs/remote.md
     ///
@@ -292,17 +310,20 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
         command: arguments.command.clone(),
         agent: arguments.agent.first().cloned(),
         protocol: arguments.protocol,
+        limits: agents::limits(arguments.max_processes, arguments.max_memory, arguments.max_cpu),
+        live_each: arguments.max_sessions.filter(|most| *most > 0),
     };
     // What can't be started is said now, not to the first client.
-    let wanted = Wanted { cwd: folder.clone(), ..Wanted::default() };
-    Found::of(&launcher.wanted(&wanted), &launcher.config, &Notes::default())
-        .await
-        .map_err(|failure| (WRONG, failure.message.clone()))?;
-    let agents = if arguments.agent.is_empty() { Vec::new() } else { arguments.agent.clone() };
+    let names = arguments.agent.iter().skip(1).cloned().map(Some);
+    for agent in std::iter::once(None).chain(names) {
+        let wanted = Wanted { agent, cwd: folder.clone(), ..Wanted::default() };
+        let found = Found::of(&launcher.wanted(&wanted), &launcher.config, &Notes::default()).await;
+        launcher.tell_limits(&found.map_err(|failure| (WRONG, failure.message.clone()))?.agent);
+    }
     let settings = Settings {
         folder: folder.clone(),
         roots,
-        agents,
+        agents: arguments.agent.clone(),
         max_sessions: MAX_SESSIONS,
         max_sessions_each: MAX_SESSIONS_EACH,
         idle: IDLE,
@@ -436,9 +457,39 @@ struct Sessions {
     command: Vec<String>,
     agent: Option<String>,
     protocol: Option<Protocol>,
+    /// What each agent may take; its own limits count as well.
+    limits: Limits,
+    /// So many sessions of each agent are live.
+    live_each: Option<u64>,
 }
 
 impl Sessions {
+    fn limit(&self, agent: &mut AgentSpec) {
+        let smaller = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        let Limits { processes, memory, cpu } = agent.limits;
+        agent.limits = Limits {
+            processes: smaller(processes, self.limits.processes),
+            memory: smaller(memory, self.limits.memory),
+            cpu: smaller(cpu, self.limits.cpu),
+        };
+        agent.max_sessions = smaller(agent.max_sessions, self.live_each);
+    }
+
+    /// Says what of an agent's limits can't be held here.
+    fn tell_limits(&self, agent: &AgentSpec) {
+        let mut agent = agent.clone();
+        self.limit(&mut agent);
+        let elsewhere = agent.address().is_some() && agent.limits != Limits::default();
+        let words = if elsewhere {
+            vec!["it runs elsewhere, where its processes, memory and CPU are not limited from here".to_owned()]
+        } else {
+            unheld(&agent.limits)
+        };
+        for words in words {
+            shared::note(format!("The limits of the agent {}: {words}.", agent.name));
+        }
+    }
+
     fn wanted(&self, wanted: &Wanted) -> setup::Wanted {
         // A session that goes on has its own agent and folder.
         let new = wanted.resume.is_none();
@@ -459,7 +510,8 @@ impl Sessions {
     async fn ready(&self, asked: Wanted) -> Result<Launched, Box<Failure>> {
         let (wanted, notes) = (self.wanted(&asked), Notes::default());
         warn(&self.config, &notes);
-        let found = Found::of(&wanted, &self.config, &notes).await?;
+        let mut found = Found::of(&wanted, &self.config, &notes).await?;
+        self.limit(&mut found.agent);
         let mcp = self.config.mcp_servers().await.map_err(|error| config_error(&error))?;
         let recording = found.recording().await?;
         let permission = Permission::of(&wanted, &self.config, &found.cwd, found.agent.is_built_in())?;

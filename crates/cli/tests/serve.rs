@@ -479,3 +479,54 @@ async fn a_session_that_is_woken_and_was_lost_goes_on_at_the_address_that_was_na
     assert!(meant.requests().len() > 1, "the record went to nobody");
     assert_eq!(trap.requests().len(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_takes_too_much_is_ended_and_woken_by_the_next_prompt() {
+    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/greedy.py");
+    let limits = ["--max-memory", "100", "--max-processes", "20", "--max-sessions", "2"];
+    let server = Server::start(&[&limits[..], &["--", "python3", agent]].concat());
+    let token = server.token("test", "use");
+    let (one, two) = (server.connect("ws", &token, Dialect::V1, Person::default()).await.unwrap(), Person::default());
+    let two = server.connect("http", &token, Dialect::V2, two).await.unwrap();
+    let opened = one.open(server.project()).await.unwrap();
+    let other = two.open(server.project()).await.unwrap();
+    let refused = two.open(server.project()).await.unwrap_err().to_string();
+    assert!(refused.contains("python3 has 2 sessions here, which is its limit"), "{refused}");
+    for (prompt, expect) in [
+        ("eat 400", "took more memory than it may (100 MiB, max_memory)"),
+        ("fork 60", "started more processes than it may (20, max_processes)"),
+    ] {
+        let turn = opened.prompt(prompt).await.unwrap();
+        let ended = timeout(LONG, turn.text()).await.unwrap().unwrap_err().to_string();
+        assert!(ended.contains(expect), "{prompt}: {ended}");
+        // The other session has an agent of its own, and this one has a new one.
+        assert!(say(&other, "hello").await.0.ends_with("heard: hello"));
+        assert!(say(&opened, "and now").await.0.ends_with("and now"), "{prompt}");
+    }
+    // A session that is closed makes room.
+    opened.close().await.unwrap();
+    two.open(server.project()).await.unwrap();
+}
+
+/// What the configuration says of an agent counts as well, and what can't be held is said at the start.
+#[test]
+fn limits_that_cannot_be_held_are_said_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["home/.config/tieline", "project"] {
+        std::fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    let config = "[agents.mine]\ncommand = [\"cat\"]\nmax_cpu = 50\n\
+        [agents.far]\nurl = \"ws://127.0.0.1:9/acp\"\nmax_memory = 100\n";
+    std::fs::write(folder.path().join("home/.config/tieline/config.toml"), config).unwrap();
+    let mut command = tieline(&folder);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--agent", "mine", "--agent", "far"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap().starts_with("Page"));
+    let stopped = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(stopped.success());
+    let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert!(said.contains("The limits of the agent far: it runs elsewhere"), "{said}");
+    // Where the machine lets us have a control group, there is nothing to say.
+    let holds = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default().contains("cpu");
+    assert!(holds || said.contains("The limits of the agent mine: CPU is not limited:"), "{said}");
+}

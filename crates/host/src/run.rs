@@ -195,6 +195,7 @@ impl Request {
             env: env.into_iter().collect(),
             folder: std::path::absolute(&self.folder)?,
             limits: [self.limits.processes, self.limits.file, self.limits.memory].map(Option::unwrap_or_default),
+            group: None,
             session: true,
             tty: self.tty.is_some(),
             grace: 0,

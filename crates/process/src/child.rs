@@ -214,6 +214,7 @@ impl Shared {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+        self.link.iter().for_each(Link::is_over);
         self.state.send_modify(|state| state.over = true);
     }
 

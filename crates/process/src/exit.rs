@@ -19,6 +19,10 @@ pub enum Status {
     Signal(i32),
     /// It is gone, but nobody could tell us how: its guardian was killed, or somebody else reaped it.
     Unknown,
+    /// With what it started it took more memory than it may have ([`crate::Limits`]), and was killed.
+    OutOfMemory,
+    /// It started more processes than it may, and was killed.
+    TooMany,
     /// It is still there although it was killed. Only the kernel can hold a process like that.
     Stuck,
 }
@@ -42,6 +46,8 @@ impl fmt::Display for Status {
                 None => write!(f, "was killed by signal {number}"),
             },
             Self::Unknown => f.write_str("ended, but its status was lost"),
+            Self::OutOfMemory => f.write_str("was ended: with what it started it took more memory than it may"),
+            Self::TooMany => f.write_str("was ended: it started more processes than it may"),
             Self::Stuck => f.write_str("did not end although it was killed"),
         }
     }

@@ -39,10 +39,10 @@ pub use output::Output;
 pub use running::{Job, Outcome, Running, Size, Stopped, View};
 #[cfg(all(unix, feature = "supervisor"))]
 pub use setup::{Pinned, Plan, Sandbox, Setup};
-pub use spec::{Guard, ShutdownTimeouts, Spec, find_program};
+pub use spec::{Guard, Limits, ShutdownTimeouts, Spec, find_program};
 #[cfg(all(unix, feature = "supervisor"))]
 pub use supervisor::probe;
-pub use supervisor::{init, is_ready};
+pub use supervisor::{init, is_ready, unheld};
 #[cfg(all(unix, feature = "supervisor"))]
 pub use temp::Temp;
 

@@ -18,6 +18,8 @@ pub struct Setup {
     pub folder: PathBuf,
     /// Processes, bytes of a file, bytes of memory of all processes together. Zero: no limit.
     pub limits: [u64; 3],
+    /// The control group that it goes into.
+    pub group: Option<OsString>,
     /// It has a session of its own, so that it has no hold on our terminal.
     pub session: bool,
     /// Its output is a terminal, which is also what it reads from and what controls it.

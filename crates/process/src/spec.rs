@@ -24,6 +24,18 @@ pub enum Guard {
     Required,
 }
 
+/// What a child may take together with everything that it starts. Held by its guardian ([`Guard`]), and by the kernel where it can have a
+/// control group (version 2); [`crate::unheld`] tells what can't be held here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Processes; with more of them, all are killed.
+    pub processes: Option<u64>,
+    /// Bytes of memory; with more, all are killed.
+    pub memory: Option<u64>,
+    /// CPU, in percent of one core; they don't get more.
+    pub cpu: Option<u64>,
+}
+
 /// How long a child is given at each step of its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShutdownTimeouts {
@@ -49,6 +61,7 @@ pub struct Spec {
     clear: bool,
     env: Vec<(OsString, Option<OsString>)>,
     pub(crate) guard: Guard,
+    pub(crate) limits: Limits,
     pub(crate) shutdown: ShutdownTimeouts,
     pub(crate) on_stderr: Option<OnLine>,
     #[cfg(unix)]
@@ -77,6 +90,7 @@ impl Spec {
             clear: false,
             env: Vec::new(),
             guard: Guard::default(),
+            limits: Limits::default(),
             shutdown: ShutdownTimeouts::default(),
             on_stderr: None,
             #[cfg(unix)]
@@ -123,6 +137,15 @@ impl Spec {
     /// Says whether it gets a guardian.
     pub fn guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
+        self
+    }
+
+    /// What it may take. It needs a guardian then.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        if limits != Limits::default() {
+            self.guard = Guard::Required;
+        }
         self
     }
 

@@ -1,7 +1,7 @@
 //! Where there is no supervisor: on other systems, or without the feature.
 
 use crate::child::Started;
-use crate::{Spec, Status};
+use crate::{Limits, Spec, Status};
 use std::io;
 
 /// Lets this executable be a supervisor, where there are any.
@@ -23,6 +23,10 @@ impl Link {
         match *self {}
     }
 
+    pub(crate) fn is_over(&self) {
+        match *self {}
+    }
+
     pub(crate) fn release(&self) {
         match *self {}
     }
@@ -31,6 +35,12 @@ impl Link {
 #[allow(clippy::unused_async, reason = "where there are supervisors, it waits for one")]
 pub(crate) async fn guard(_: &Spec) -> io::Result<Option<Started>> {
     Ok(None)
+}
+
+/// What can't be held here as it should, in words: nothing is, so a child with limits is not started.
+pub fn unheld(limits: &Limits) -> Vec<String> {
+    let none = *limits == Limits::default();
+    if none { Vec::new() } else { vec!["only Linux has limits, with the feature `supervisor`".to_owned()] }
 }
 
 /// Goes all the way with a plan, where there are supervisors: not here.

@@ -30,7 +30,7 @@ mod tests {
     use std::io::BufRead;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
-    use tieline_process::{Guard, ShutdownTimeouts, Spec, Status};
+    use tieline_process::{Guard, Limits, ShutdownTimeouts, Spec, Status};
     use tieline_rpc::Event;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -48,6 +48,7 @@ mod tests {
         ("arguments_folder_and_environment", arguments_folder_and_environment),
         ("streams_run_at_full_speed", streams_run_at_full_speed),
         ("a_start_that_is_given_up_leaves_nothing", a_start_that_is_given_up_leaves_nothing),
+        ("who_takes_too_much_is_ended_with_all_that_it_started", who_takes_too_much_is_ended_with_all_that_it_started),
         ("a_guardian_is_small", a_guardian_is_small),
         ("init_inside_a_runtime_works_too", init_inside_a_runtime_works_too),
     ];
@@ -96,6 +97,42 @@ mod tests {
             // A bound for a busy machine; it is over in milliseconds.
             gone(&family, 15 * SECOND);
             owner.wait().unwrap();
+        }
+    }
+
+    fn who_takes_too_much_is_ended_with_all_that_it_started() {
+        let memory = Limits { memory: Some(64 << 20), ..Limits::default() };
+        let processes = Limits { processes: Some(20), ..Limits::default() };
+        let eat = |size: &str| {
+            format!(
+                "setsid sleep 1000 & echo $!; python3 -c 'import sys; x = bytearray({size} << 20); sys.stdin.read()'"
+            )
+        };
+        let fork = |count: u32| format!("for i in $(seq {count}); do setsid sleep 1000 & done; echo $!; cat");
+        // Together they take too much, not each of them.
+        let share = "for i in 1 2 3; do python3 -c 'x = bytearray(30 << 20); import time; time.sleep(1000)' & done; echo $!; cat";
+        for (limits, script, expect) in [
+            (memory, eat("200"), Status::OutOfMemory),
+            (memory, share.to_owned(), Status::OutOfMemory),
+            (memory, eat("20"), Status::Code(0)),
+            (processes, fork(300), Status::TooMany),
+            (processes, fork(10), Status::Code(0)),
+            (Limits { processes: Some(20), ..memory }, fork(300), Status::TooMany),
+        ] {
+            block_on(async {
+                let (transport, child) = spawn(&sh(&script).limits(limits)).await.unwrap();
+                let (mut reader, writer) = transport.open();
+                let family = pids(&mut reader, 1).await;
+                if expect == Status::Code(0) {
+                    // It is looked at four times a second.
+                    let ended = tokio::time::timeout(SECOND, child.exit()).await;
+                    assert!(ended.is_err(), "{script}: {ended:?}");
+                    writer.close().await;
+                }
+                let ended = tokio::time::timeout(30 * SECOND, child.exit()).await.expect("it is ended");
+                assert_eq!(ended.status, expect, "{script}");
+                gone(&family, 15 * SECOND);
+            });
         }
     }
 

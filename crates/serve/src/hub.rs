@@ -13,6 +13,7 @@ use tieline::agent::Server;
 use tieline::rpc::sync::Lock as _;
 use tieline::rpc::{Cancel, Transport};
 use tieline::{Error, Result};
+use tieline_client::agents::AgentSpec;
 use tieline_client::journal::Journal;
 use tieline_client::live::{Events, Failure, Link, Opening, Parts, Session, Setup, State};
 use tieline_client::sanitize;
@@ -123,6 +124,17 @@ pub(crate) struct Inner {
     /// No prompt is taken in any more: the server is about to end.
     draining: Cancel,
     watch: Arc<Watch>,
+    /// Held by each live session of an agent, by its name.
+    agents: Mutex<HashMap<String, Arc<()>>>,
+}
+
+/// A session that was just started.
+pub(crate) struct Started {
+    pub(crate) live: Session,
+    pub(crate) link: Link,
+    pub(crate) events: Events,
+    /// Held until it is over, see [`Inner::agents`].
+    pub(crate) place: Arc<()>,
 }
 
 /// A session, or the place of one that is started.
@@ -160,7 +172,8 @@ impl Hub {
         let (launcher, rooms) = (Box::new(launcher), Mutex::default());
         let (stopping, draining, watch) = (Cancel::default(), Cancel::default(), Arc::default());
         let replays = (Arc::new(Semaphore::new(MAX_REPLAYS)), Mutex::default());
-        Self(Arc::new(Inner { launcher, journal, settings, rooms, replays, stopping, draining, watch }))
+        let agents = Mutex::default();
+        Self(Arc::new(Inner { launcher, journal, settings, rooms, replays, stopping, draining, watch, agents }))
     }
 
     /// Who watches over it. To be said before it is used.
@@ -342,21 +355,37 @@ impl Hub {
     }
 
     async fn start(&self, wanted: Wanted) -> Result<Arc<Room>> {
-        let (live, link, events) = self.launch(wanted).await?;
+        let started = self.launch(wanted).await?;
         let room = Room::new(self);
-        room.sit(live, link, events, self.0.settings.idle).await.map_err(|why| failed(&why))?;
+        room.sit(started, self.0.settings.idle).await.map_err(|why| failed(&why))?;
         Ok(room)
     }
 
     /// Starts what a session needs.
-    pub(crate) async fn launch(&self, wanted: Wanted) -> Result<(Session, Link, Events)> {
+    pub(crate) async fn launch(&self, wanted: Wanted) -> Result<Started> {
         if self.is_draining() {
             return Err(Error::wire(-32603, "this server is about to end; try again in a moment"));
         }
         let Launched { setup, parts, opening } = self.0.launcher.launch(wanted).await.map_err(|why| failed(&why))?;
+        let place = self.place_with(&setup.agent)?;
         let link = Link::new(setup, parts);
         let (live, events) = link.open(opening, Vec::new());
-        Ok((live, link, events))
+        Ok(Started { live, link, events, place })
+    }
+
+    /// A place among the sessions of an agent.
+    fn place_with(&self, agent: &AgentSpec) -> Result<Arc<()>> {
+        let mut agents = self.0.agents.locked();
+        let place = Arc::clone(agents.entry(agent.name.clone()).or_default());
+        // The table and this one hold it, too.
+        let live = Arc::strong_count(&place) as u64 - 2;
+        match agent.max_sessions.filter(|most| live >= *most) {
+            Some(most) => {
+                let why = format!("the agent {} has {most} sessions here, which is its limit; close one", agent.name);
+                Err(Error::wire(-32603, why))
+            }
+            None => Ok(place),
+        }
     }
 
     fn forget_when_over(&self, room: &Arc<Room>) {

@@ -294,7 +294,7 @@ impl Hub {
     }
 
     async fn sit(&self, room: &Arc<Room>) -> Result<()> {
-        let (live, link, events) = self.launch(crate::hub::Wanted::resuming(room.id())).await?;
-        room.sit(live, link, events, self.settings().idle).await.map_err(|why| failed(&why))
+        let started = self.launch(crate::hub::Wanted::resuming(room.id())).await?;
+        room.sit(started, self.settings().idle).await.map_err(|why| failed(&why))
     }
 }

@@ -1,6 +1,6 @@
 //! One live session and the clients on it. What clients are told is its log; the session adds what only a server knows.
 
-use crate::hub::{Hub, Inner};
+use crate::hub::{Hub, Inner, Started};
 use crate::log::{self, ACCEPTED, ASKED, DROPPED, Dropped, Pending, Question, SETTLED, WITHDRAWN};
 use crate::nodes::Facts;
 use crate::question::{self, Answered, Posed};
@@ -129,14 +129,17 @@ impl Room {
     /// The session is here. Waits until it is open; then what happens is seen to until it ends.
     pub(crate) async fn sit(
         self: &Arc<Self>,
-        live: Session,
-        link: Link,
-        events: Events,
+        started: Started,
         idle: Duration,
     ) -> std::result::Result<(), Arc<Failure>> {
+        let Started { live, link, events, place } = started;
         let seat = Arc::new(Seat { run: new_id(), live, link });
         let (told, opened) = oneshot::channel();
-        tokio::spawn(Arc::clone(self).see_to(Arc::clone(&seat), events, told, idle));
+        let seeing = Arc::clone(self).see_to(Arc::clone(&seat), events, told, idle);
+        tokio::spawn(async move {
+            seeing.await;
+            drop(place);
+        });
         match opened.await {
             Ok(opened) => opened,
             // The task can end without a word only with the runtime.

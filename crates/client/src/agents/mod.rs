@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tieline::Protocol;
+use tieline::process::Limits;
 use tieline::rpc::framing::Framing;
 use tieline::schema::Dialect;
 use tieline_host::sandbox::Started;
@@ -46,6 +47,10 @@ pub struct AgentSpec {
     pub protocol: Option<Protocol>,
     /// How messages are framed.
     pub framing: Framing,
+    /// What it may take, each time that it is started, with all that it starts.
+    pub limits: Limits,
+    /// So many of its sessions are live in a server.
+    pub max_sessions: Option<u64>,
     /// Where its command comes from.
     pub origin: Origin,
 }
@@ -98,6 +103,8 @@ impl AgentSpec {
             protocol: entry.protocol,
             framing: entry.framing.unwrap_or_default(),
             headers: entry.headers.clone(),
+            limits: limits(entry.max_processes, entry.max_memory, entry.max_cpu),
+            max_sessions: entry.max_sessions.filter(|most| *most > 0),
             ..Self::plain(entry.url.as_ref().map_or_else(|| entry.command.clone(), |url| vec![url.clone()]), origin)
         }
     }
@@ -142,6 +149,13 @@ impl AgentSpec {
         let folder = Some(self.cwd.clone().unwrap_or_else(|| folder.to_owned()));
         Ok(Launch { env, folder, ..Launch::new(program, args) })
     }
+}
+
+/// Limits as people write them: processes, MiB, percent of one core; zero is none.
+pub fn limits(processes: Option<u64>, memory: Option<u64>, cpu: Option<u64>) -> Limits {
+    let some = |limit: Option<u64>| limit.filter(|limit| *limit > 0);
+    let memory = some(memory).map(|memory| memory.saturating_mul(1 << 20));
+    Limits { processes: some(processes), memory, cpu: some(cpu) }
 }
 
 /// Finds an agent by name: the configuration first, then the built-in one, then well-known ones that are installed.

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::client::{AgentHandle, Client};
-use tieline::process::{ChildProcess, Guard, ShutdownTimeouts, Status};
+use tieline::process::{ChildProcess, Guard, Limits, ShutdownTimeouts, Status};
 use tieline::rpc::framing::Framing;
 use tieline::rpc::sync::Lock;
 use tieline::rpc::{Direction, Transport};
@@ -253,7 +253,7 @@ impl Link {
     }
 
     async fn start(&self, launch: &Launch) -> Result<(Transport, ChildProcess)> {
-        let mut spec = launch.spec().guard(Guard::IfPossible).shutdown(LADDER);
+        let mut spec = launch.spec().guard(Guard::IfPossible).limits(self.setup().agent.limits).shutdown(LADDER);
         if let Some(on_stderr) = self.setup().on_stderr.clone() {
             spec = spec.on_stderr(move |line| on_stderr(line));
         }
@@ -347,7 +347,8 @@ impl Link {
         match (&error, self.child()) {
             (tieline::Error::Closed(_), Some(child)) => {
                 if let Ok(reason) = timeout(EXIT_GRACE, child.exit()).await {
-                    failure.message = format!("the agent {}", reason.status);
+                    let limit = over(reason.status, self.setup().agent.limits).unwrap_or_default();
+                    failure.message = format!("the agent {}{limit}", reason.status);
                     failure.exit = Some(reason.status.to_string());
                     failure.ending = if phase <= Phase::Initialize { Ending::NotStarted } else { Ending::Failed };
                     failure.hint = Some(hint(phase, reason.status).to_owned());
@@ -400,6 +401,15 @@ pub fn find(agent: &AgentSpec) -> Result<PathBuf> {
         failure.hint("check the spelling; `tieline agents list` shows the agents that are known here")
     })?;
     std::path::absolute(&found).map_err(|error| Failure::new(Ending::NotStarted, Phase::Find, error.to_string()))
+}
+
+/// Which limit an agent was ended for.
+fn over(status: Status, limits: Limits) -> Option<String> {
+    match status {
+        Status::OutOfMemory => Some(format!(" ({} MiB, max_memory)", limits.memory? >> 20)),
+        Status::TooMany => Some(format!(" ({}, max_processes)", limits.processes?)),
+        _ => None,
+    }
 }
 
 /// What to do about an agent that ended.

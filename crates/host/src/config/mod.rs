@@ -148,6 +148,14 @@ pub struct AgentEntry {
     /// How messages are framed.
     #[serde(deserialize_with = "framing")]
     pub framing: Option<Framing>,
+    /// So many of its sessions are live in a server.
+    pub max_sessions: Option<u64>,
+    /// So many processes it may have with all that it starts.
+    pub max_processes: Option<u64>,
+    /// So much memory, in MiB.
+    pub max_memory: Option<u64>,
+    /// So much CPU, in percent of one core.
+    pub max_cpu: Option<u64>,
     /// Where its command comes from.
     #[serde(skip)]
     pub origin: Option<Origin>,

@@ -1,5 +1,6 @@
 //! The last steps before a command: Landlock, capabilities, limits.
 
+use super::MAX_THREADS_EACH;
 use crate::setup::{Pinned, Sandbox, Setup};
 use landlock::{
     ABI, Access, AccessFs, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset, RulesetAttr,
@@ -127,8 +128,10 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
 pub(super) fn limit(setup: &Setup) -> io::Result<()> {
     let [mut processes, file, _] = setup.limits;
     if processes > 0 && !setup.sandbox.as_ref().is_some_and(|sandbox| sandbox.plan.namespaces) {
+        // One that we talk to is a program of some size.
+        let each = if setup.session { 1 } else { MAX_THREADS_EACH };
         // Outside a namespace of its own, all processes of the user count.
-        processes += threads_of_user();
+        processes = processes.saturating_mul(each).saturating_add(threads_of_user());
     }
     for (resource, most) in
         [(Resource::Nproc, processes), (Resource::Fsize, file)].into_iter().filter(|(_, most)| *most > 0)

@@ -1,16 +1,17 @@
 //! The owner's end: starts a supervisor and goes with it until the program runs.
 
 use super::wire::{Message, Trouble, receive, send, send_with};
-use super::{is_ready, namespaces, stage};
+use super::{Group, is_ready, namespaces, stage};
 use crate::child::Started;
 use crate::setup::Setup;
-use crate::{Guard, Spec, Status};
+use crate::{Guard, Spec, Status, locked};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Child;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// A supervisor that has not answered by then is taken for dead.
@@ -135,6 +136,7 @@ fn hello(talk: &UnixStream, setup: &Setup, input: Option<&OwnedFd>, id: u32) -> 
 pub(crate) struct Link {
     talk: UnixStream,
     program: i32,
+    group: Mutex<Option<Group>>,
 }
 
 impl Link {
@@ -152,6 +154,11 @@ impl Link {
         }
     }
 
+    /// Nothing is left of the program, so its control group goes, too. Blocks for a moment.
+    pub(crate) fn is_over(&self) {
+        drop(locked(&self.group).take());
+    }
+
     /// Lets the supervisor end everything. It may still speak.
     pub(crate) fn release(&self) {
         let _ = self.talk.shutdown(Shutdown::Write);
@@ -165,7 +172,16 @@ pub(crate) async fn guard(spec: &Spec) -> io::Result<Option<Started>> {
         None => std::env::current_dir().unwrap_or_else(|_| "/".into()),
     };
     let words = std::iter::once(&spec.program).chain(&spec.args).cloned().collect();
-    let setup = Setup { words, env: spec.environment(), folder, grace: GUARD_GRACE_MS, ..Setup::default() };
+    let group = Group::make(&spec.limits);
+    let setup = Setup {
+        words,
+        env: spec.environment(),
+        folder,
+        limits: [spec.limits.processes.unwrap_or(0), 0, spec.limits.memory.unwrap_or(0)],
+        group: group.as_ref().map(|group| group.path().into()),
+        grace: GUARD_GRACE_MS,
+        ..Setup::default()
+    };
     let (theirs, input) = io::pipe()?;
     let (output, writer) = io::pipe()?;
     let (errors, error_writer) = match &spec.stderr {
@@ -178,7 +194,7 @@ pub(crate) async fn guard(spec: &Spec) -> io::Result<Option<Started>> {
     match launched {
         Ok(Launched { talk, mut supervisor, program: Some(program) }) => Ok(supervisor.0.take().map(|child| Started {
             child,
-            link: Some(Link { talk, program }),
+            link: Some(Link { talk, program, group: Mutex::new(group) }),
             input: OwnedFd::from(input).into(),
             output: OwnedFd::from(output).into(),
             errors,

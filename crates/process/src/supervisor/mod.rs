@@ -16,12 +16,15 @@
 
 mod confine;
 mod filter;
+mod group;
 mod link;
 mod mounts;
 mod namespaces;
 mod watch;
 mod wire;
 
+pub(crate) use group::Group;
+pub use group::unheld;
 pub use link::probe;
 pub(crate) use link::{Launched, Link, Streams, Supervisor, guard, launch};
 pub(crate) use wire::{Message, Trouble, hear};
@@ -43,6 +46,9 @@ use wire::{receive, receive_with, send};
 /// The first argument of a supervisor: this, and its stage. Who kills all processes that have our name (`pkill -9 -f tieline`) must not
 /// hit those who see to the end of the others, so our name is not in it.
 const MARK: &str = "--child-supervisor=";
+
+/// So many threads each process of a child may have on average, where the kernel counts threads.
+const MAX_THREADS_EACH: u64 = 32;
 
 static READY: AtomicBool = AtomicBool::new(false);
 
@@ -172,6 +178,9 @@ fn last(talk: &UnixStream) -> io::Result<i32> {
     }
     drop(input);
     told(talk, "limits", confine::limit(&setup))?;
+    if let Some(group) = &setup.group {
+        told(talk, "its control group", group::join(group.as_ref()))?;
+    }
     let mut version = 0;
     if let Some(sandbox) = &setup.sandbox {
         told(talk, "capabilities", confine::drop_capabilities())?;

@@ -1,7 +1,7 @@
 //! The process above a program: it tells the owner how the program ended, and ends whatever is below.
 
 use super::wire::{Message, hear, receive, send, send_with};
-use super::{let_go, stage};
+use super::{group, let_go, stage};
 use crate::Status;
 use crate::setup::Setup;
 use crate::tree::Tree;
@@ -10,9 +10,11 @@ use rustix::process::{
     DumpableBehavior, Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper,
     set_dumpable_behavior, wait,
 };
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -94,6 +96,9 @@ async fn watch(owner: UnixStream, setup: &Setup, input: Option<OwnedFd>, reach: 
         grace: Duration::from_millis(setup.grace.into()),
         processes: setup.limits[0],
         memory: setup.limits[2],
+        group: setup.group.clone(),
+        names_limits: !setup.session,
+        took: None,
         doubts: 0,
         gone: false,
         exited: None,
@@ -144,6 +149,11 @@ struct Watch {
     processes: u64,
     /// In bytes; zero is no limit.
     memory: u64,
+    /// The control group that the program is in.
+    group: Option<OsString>,
+    /// What it took too much of is told as how it ended.
+    names_limits: bool,
+    took: Option<Status>,
     /// How often in a row it seemed to be too much.
     doubts: u32,
     /// Nobody cares any more.
@@ -170,6 +180,7 @@ impl Watch {
                 Ok(Some((pid, status))) if pid == self.program => {
                     if let Some(status) = ended(status) {
                         self.exited = Some(Instant::now());
+                        let status = self.verdict(status);
                         self.say(&Message::Exited(status)).await;
                     }
                 }
@@ -214,7 +225,8 @@ impl Watch {
             }
         }
         if self.kill_at.is_none() && (self.memory > 0 || self.processes > 0) {
-            if !self.takes_too_much() {
+            self.took = self.takes_too_much();
+            if self.took.is_none() {
                 return Some(if self.doubts > 0 { LOOK_INTERVAL } else { MEMORY_INTERVAL });
             }
             self.say(&Message::Full).await;
@@ -239,16 +251,27 @@ impl Watch {
         }
     }
 
-    /// Whether all together have more memory, or are more, than they may.
-    fn takes_too_much(&mut self) -> bool {
-        let Some(tree) = &mut self.tree else { return false };
+    /// What all together have more of than they may: memory, or processes.
+    fn takes_too_much(&mut self) -> Option<Status> {
+        let tree = self.tree.as_mut()?;
         let many = self.processes > 0 && u64::try_from(tree.count()).is_ok_and(|count| count > self.processes);
         if many || self.memory == 0 {
-            return many;
+            return many.then_some(Status::TooMany);
         }
         let (bytes, is_sure) = tree.memory(self.memory);
         self.doubts = if bytes > self.memory { self.doubts + 1 } else { 0 };
-        self.doubts > 0 && (is_sure || self.doubts > MAX_DOUBTS)
+        (self.doubts > 0 && (is_sure || self.doubts > MAX_DOUBTS)).then_some(Status::OutOfMemory)
+    }
+
+    /// How the program ended, and why if that was a limit.
+    fn verdict(&self, status: Status) -> Status {
+        let killed = status == Status::Signal(Signal::KILL.as_raw());
+        let ran_out = || self.group.as_ref().is_some_and(|group| group::ran_out(Path::new(group)));
+        match self.took {
+            _ if !self.names_limits => status,
+            None if killed && ran_out() => Status::OutOfMemory,
+            took => took.unwrap_or(status),
+        }
     }
 
     /// Kills what can be killed before we end.

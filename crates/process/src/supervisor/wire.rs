@@ -35,7 +35,7 @@ pub(crate) enum Message {
     Probed(u32),
     /// To the supervisor: ask everything to end, and kill it after so many milliseconds.
     Stop(u32),
-    /// The program and what it started took more memory than they have, and are killed.
+    /// The program and what it started took more memory than they have, or are too many, and are killed.
     Full,
     /// The program ended.
     Exited(Status),
@@ -174,6 +174,7 @@ mod tests {
             env: vec![("A".into(), "".into()), ("B".into(), odd())],
             folder: odd().into(),
             limits: [1, 2, 3],
+            group: Some(odd()),
             session: true,
             tty: true,
             grace: 7,

@@ -114,7 +114,7 @@ impl Look<'_> {
 
     /// It takes up a session that the connection may not know yet.
     pub fn takes_up(&self) -> bool {
-        ["session/load", "session/resume", "session/fork"].iter().any(|method| self.is(method))
+        ["session/load", "session/resume", "session/fork", "session/attach"].iter().any(|method| self.is(method))
     }
 }
 

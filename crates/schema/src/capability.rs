@@ -147,6 +147,8 @@ capabilities! {
         close = "session.close" @ Dialects::OLD;
         /// It deletes sessions.
         delete = "session.delete" @ Dialects::ALL;
+        /// Others may join a session that is live (`session/attach`, a proposal).
+        attach = "session.attach" @ Dialects::ALL;
         /// A session may have more than one root directory.
         additional_directories = "session.additionalDirectories" @ Dialects::ALL;
         /// Prompts may hold pictures.
@@ -165,6 +167,9 @@ capabilities! {
         logout = "auth.logout" @ Dialects::OLD;
     }
 }
+
+/// As what others may join a session.
+const ATTACH_ROLES: &str = "[\"controller\",\"observer\"]";
 
 /// The first keys of the version 1 agent object and where they belong in version 2.
 const V1_KEYS: &[(&str, &str)] = &[
@@ -223,6 +228,9 @@ impl AgentCapabilities {
 
     /// In version 2 the `session` object says yes by being there, so without sessions nothing inside may be written.
     fn drop_unsaid(&self, leaves: &mut Vec<(String, Leaf<'_>)>, dialect: Dialect) {
+        if self.attach {
+            leaves.push((to_dialect("session.attach.roles", dialect), Leaf::Json(ATTACH_ROLES)));
+        }
         if !self.session && dialect != Dialect::V1 {
             leaves.retain(|(path, _)| !inside(path, "session"));
         }
@@ -287,6 +295,7 @@ enum Leaf<'m> {
     Plain(bool),
     Object,
     Meta(&'m Meta),
+    Json(&'static str),
 }
 
 /// Writes sorted leaves as nested objects; the first `depth` steps of their paths are written already.
@@ -301,6 +310,7 @@ fn write_object(out: &mut Writer<'_>, leaves: &[(String, Leaf<'_>)], depth: usiz
         match leaf {
             Leaf::Plain(yes) if step(path, depth + 1).is_none() => yes.encode(out),
             Leaf::Meta(meta) if step(path, depth + 1).is_none() => meta.encode(out),
+            Leaf::Json(text) if step(path, depth + 1).is_none() => out.out.extend_from_slice(text.as_bytes()),
             _ => write_object(out, group, depth + 1),
         }
         out.out.push(b',');

@@ -2,10 +2,10 @@
 //! asked.
 
 use crate::hub::Role;
-use crate::log::{Dropped, Position, Question, Teller, Told, WITHDRAWN};
+use crate::log::{Chosen, Dropped, Position, Question, Settled, Teller, Told, WITHDRAWN};
 use crate::nodes::{Command, blocks};
 use crate::question::{self, Posed};
-use crate::room::{Person, Room, Takes, state};
+use crate::room::{Person, Room, Takes, role_name, state};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use tieline::agent::{Opened, Session, SessionHandle, Turn};
 use tieline::rpc::Cancel;
 use tieline::rpc::sync::Lock as _;
 use tieline::schema::{
-    ConfigOption, ConfigValue, ContentBlock, Meta, SessionId, Severity, State, StateUpdate, StopReason, Update,
+    ConfigOption, ConfigValue, ContentBlock, Meta, Raw, SessionId, Severity, State, StateUpdate, StopReason, Update,
 };
 use tieline::{Error, Result};
 use tieline_host::store::{Follow, Stored};
@@ -54,6 +54,17 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// Why a client comes to a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It opens it.
+    Opens,
+    /// It takes it up.
+    TakesUp,
+    /// It said `session/attach`, and is told what others don't know.
+    Attaches,
+}
+
 /// How a client comes to a session.
 pub(crate) struct Coming<'a> {
     pub(crate) session: SessionHandle,
@@ -64,6 +75,9 @@ pub(crate) struct Coming<'a> {
     pub(crate) replay: bool,
     /// It knows everything up to this position.
     pub(crate) after: Option<&'a str>,
+    pub(crate) way: Way,
+    /// It wants no questions that stand already.
+    pub(crate) only_new: bool,
     /// Ends its connection.
     pub(crate) over: Cancel,
 }
@@ -89,11 +103,11 @@ impl Attachment {
     /// Puts a client on a session. With [`Coming::replay`] it is told first what was said before, behind what it knows. `None` if the
     /// session is about to end.
     pub(crate) async fn open(room: Arc<Room>, coming: Coming<'_>) -> Result<Option<Opened<Self>>> {
-        let Coming { session, name, role, replay, after, over } = coming;
+        let Coming { session, name, role, replay, after, way, only_new, over } = coming;
         let can = session.client().capabilities().clone();
         let may = role >= Role::Use;
         let takes = Takes { questions: may, forms: may && can.elicit_form, pages: may && can.elicit_url };
-        let Some(person) = room.arrive(takes) else { return Ok(None) };
+        let Some(person) = room.arrive(takes, name) else { return Ok(None) };
         let waiting = Waiting::default();
         // It is made before anything is told: if that fails, the client has left.
         let mut attachment = Self { room: Arc::clone(&room), person, role, waiting: Arc::clone(&waiting), task: None };
@@ -109,6 +123,7 @@ impl Attachment {
             takes,
             log,
             teller: Teller::default(),
+            way,
             old: true,
             running: false,
             stop: None,
@@ -121,9 +136,12 @@ impl Attachment {
         let stands = json!({ "event": Position::behind(upto).to_string(), "head": head, "running": line.running,
             "stopReason": line.stop.as_ref().map(ToString::to_string) });
         let meta = Some(Meta(json!({ "tieline": stands }).into()));
-        attachment.task = Some(tokio::spawn(line.run()).abort_handle());
+        attachment.task = Some(tokio::spawn(line.run(only_new)).abort_handle());
+        let (id, others) = (attachment.room.id().to_owned(), attachment.room.others(&attachment.person));
+        let joined = json!({ "sessionId": id, "role": role_name(may), "connectedClients": others });
         let mut opened = Opened::new(attachment).options(options);
         (opened.commands, opened.meta) = (commands, meta);
+        opened.more = (way == Way::Attaches).then(|| joined.into());
         Ok(Some(opened))
     }
 
@@ -280,6 +298,7 @@ struct Line {
     over: Cancel,
     waiting: Waiting,
     takes: Takes,
+    way: Way,
     log: Log,
     teller: Teller,
     /// What is read is told again: it was over before the client came.
@@ -324,12 +343,13 @@ impl Line {
         Ok(())
     }
 
-    async fn run(mut self) {
+    async fn run(mut self, only_new: bool) {
         self.old = false;
         if self.running && self.session.update(state(true, None)).await.is_err() {
             return;
         }
-        for (question, posed) in self.open.clone() {
+        let standing = if only_new { Vec::new() } else { self.open.clone() };
+        for (question, posed) in standing {
             self.ask(question, posed);
         }
         if !self.open.is_empty() && self.tell_asking(true).await.is_err() {
@@ -390,9 +410,9 @@ impl Line {
             }
             // The session's task and the turn's write beside each other: what comes behind the end of the turn is over with it.
             Told::Asked(question, posed) if self.running => self.open.push((question.clone(), Arc::clone(posed))),
-            Told::Settled(question) => {
+            Told::Settled(settled) => {
                 let before = self.open.len();
-                self.open.retain(|(open, _)| open != question);
+                self.open.retain(|(open, _)| *open != settled.question);
                 self.goes_on = self.open.is_empty() && before > 0;
             }
             _ => {}
@@ -425,9 +445,12 @@ impl Line {
                 // The first that stands: it is counted already.
                 if self.open.len() == 1 { self.tell_asking(true).await } else { Ok(()) }
             }
-            Told::Settled(question) => {
+            Told::Settled(Settled { question, answer }) => {
                 if let Some(asking) = self.asking.remove(&question) {
                     asking.abort();
+                }
+                if let (Way::Attaches, Some(answer)) = (self.way, answer) {
+                    session.client().update_of_proposal(&resolved(answer)).await?;
                 }
                 if self.goes_on { self.tell_asking(false).await } else { Ok(()) }
             }
@@ -498,6 +521,12 @@ impl Line {
         let task = tokio::spawn(question::ask(room, question.clone(), posed, session, name));
         self.asking.insert(question, task.abort_handle());
     }
+}
+
+/// Tells who answered a question, as the proposal of `session/attach` has it.
+fn resolved(Chosen { by, option, tool_call }: Chosen) -> Raw {
+    let (kind, by) = ("permission_resolved", json!({ "name": by }));
+    json!({ "sessionUpdate": kind, "toolCallId": tool_call, "chosenOptionId": option, "resolvedBy": by }).into()
 }
 
 fn is_users(update: &Update) -> bool {

@@ -1,6 +1,6 @@
 //! What a client sees of a server: an agent whose sessions it may share with others.
 
-use crate::attachment::{Attachment, Coming};
+use crate::attachment::{Attachment, Coming, Way};
 use crate::extras;
 use crate::hub::{Hub, Role, Visitor, Wanted};
 use crate::log::Position;
@@ -45,7 +45,8 @@ impl Front {
 
     fn coming<'a>(&'a self, session: &SessionHandle, replay: bool, after: Option<&'a str>) -> Coming<'a> {
         let Visitor { name, role } = &self.visitor;
-        Coming { session: session.clone(), name, role: *role, replay, after, over: self.over.clone() }
+        let (session, over) = (session.clone(), self.over.clone());
+        Coming { session, name, role: *role, replay, after, way: Way::TakesUp, only_new: false, over }
     }
 }
 
@@ -55,7 +56,7 @@ impl Agent for Front {
     fn about(&self) -> About {
         let mut about = About::new("tieline", env!("CARGO_PKG_VERSION"));
         let can = &mut about.capabilities;
-        (can.load, can.list, can.resume, can.close, can.delete) = (true, true, true, true, true);
+        (can.load, can.list, can.resume, can.close, can.delete, can.attach) = (true, true, true, true, true, true);
         (can.image, can.audio, can.embedded_context, can.additional_directories) = (true, true, true, true);
         let settings = self.hub.settings();
         let role = format!("{:?}", self.visitor.role).to_lowercase();
@@ -77,7 +78,8 @@ impl Agent for Front {
         };
         let room = self.hub.open(wanted, &self.visitor.name).await?;
         opening.session.set_id(room.id().into());
-        let opened = Attachment::open(room, self.coming(&opening.session, false, None)).await?;
+        let coming = Coming { way: Way::Opens, ..self.coming(&opening.session, false, None) };
+        let opened = Attachment::open(room, coming).await?;
         if !opening.mcp_servers.is_empty() {
             // They would be programs on this machine, started because somebody elsewhere says so.
             let words = "MCP servers of clients are not started here; name them in the configuration of the server.";
@@ -89,16 +91,33 @@ impl Agent for Front {
     async fn resume(&self, resuming: Resuming) -> Result<Opened<Attachment>> {
         let (id, replay) = (resuming.session.id().to_string(), resuming.replay);
         let after = Position::wanted(resuming.meta.as_ref()).or_else(|| (self.stopped)(&id));
+        // Who says `session/attach` joins what lives.
+        let attach: Option<Raw> = resuming.meta.as_ref().and_then(|meta| data_field(&meta.0, "attach"));
+        let said = |name: &str, word: &str| {
+            attach.as_ref().and_then(|attach| data_field::<String>(attach, name)).is_some_and(|said| said == word)
+        };
         loop {
             let room = match self.hub.live(&id) {
                 Some(room) => room,
+                None if attach.is_some() => {
+                    let found = self.hub.find(&id, &self.visitor.name, false).await;
+                    found.map_err(|_| {
+                        Error::wire(-32001, "no such session is live; session/load wakes one that sleeps")
+                    })?
+                }
                 // To look on starts no agent.
                 None => self.hub.find(&id, &self.visitor.name, self.visitor.role >= Role::Use).await?,
             };
             // One at a time: what is told again is held in memory until the client has taken it.
             let _one = self.replaying.lock().await;
             let _held = if replay { Some(self.hub.replay(&self.visitor.name).await) } else { None };
-            let coming = self.coming(&resuming.session, replay, after.as_deref());
+            let mut coming = self.coming(&resuming.session, replay, after.as_deref());
+            if attach.is_some() {
+                (coming.way, coming.only_new) = (Way::Attaches, said("historyPolicy", "none"));
+            }
+            if said("role", "observer") {
+                coming.role = Role::Read;
+            }
             let opened = Attachment::open(Arc::clone(&room), coming).await?;
             if let Some(opened) = opened {
                 return Ok(opened);

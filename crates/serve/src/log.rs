@@ -70,6 +70,24 @@ pub(crate) struct Question {
     pub(crate) number: u64,
 }
 
+/// A question is answered, or not wanted any more.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Settled {
+    #[serde(flatten)]
+    pub(crate) question: Question,
+    /// Older logs don't have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<Chosen>,
+}
+
+/// Who answered a permission question, and what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Chosen {
+    pub(crate) by: String,
+    pub(crate) option: String,
+    pub(crate) tool_call: String,
+}
+
 /// A person is asked: which question it is, and the whole of it, so that any node can put it. Older logs don't have that.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Asked {
@@ -114,7 +132,7 @@ pub(crate) enum Told {
     /// A person is asked.
     Asked(Question, Arc<Posed>),
     /// A question is answered, or not wanted any more.
-    Settled(Question),
+    Settled(Settled),
     Dropped(Dropped),
     Notice(Severity, String),
     /// The turn is over; in words if it failed.

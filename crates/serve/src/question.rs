@@ -129,9 +129,14 @@ pub(crate) fn reply(asked: &Asked, answer: &Answered) -> Option<Reply> {
     }
 }
 
+/// The tool call that a question is about.
+pub(crate) fn call_id(question: &Question, number: u64) -> String {
+    question.call.as_ref().map_or_else(|| format!("question-{number}"), |call| call.tool_call_id.clone())
+}
+
 /// The question in the words of the protocol. What would change is shown against the files as they are, not as the agent says.
 fn request(question: &Question, number: u64) -> PermissionRequest {
-    let mut call = question.call.clone().unwrap_or_else(|| ToolCallUpdate::new(format!("question-{number}")));
+    let mut call = question.call.clone().unwrap_or_else(|| ToolCallUpdate::new(call_id(question, number)));
     if call.title.set().is_none() {
         call.title = Patch::Set(question.title.clone());
     }

@@ -1,12 +1,13 @@
 //! One live session and the clients on it. What clients are told is its log; the session adds what only a server knows.
 
 use crate::hub::{Hub, Inner, Started};
-use crate::log::{self, ACCEPTED, ASKED, DROPPED, Dropped, Pending, Question, SETTLED, WITHDRAWN};
+use crate::log::{self, ACCEPTED, ASKED, Chosen, DROPPED, Dropped, Pending, Question, SETTLED, Settled, WITHDRAWN};
 use crate::nodes::Facts;
-use crate::question::{self, Answered, Posed};
+use crate::question::{self, Answered, Posed, call_id};
 use crate::watch::{self as watching, Watch};
 use serde::Serialize;
-use std::collections::HashSet;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -29,6 +30,8 @@ pub(crate) struct Person {
     number: u64,
     /// What it can be asked.
     takes: Takes,
+    /// Who it is.
+    name: String,
 }
 
 /// What a client can be asked.
@@ -94,6 +97,8 @@ struct People {
     running: Option<u64>,
     /// The last prompt that there was when a turn failed: what comes behind it was said in spite of that.
     failed: Option<u64>,
+    /// The answers that counted, until that is written down.
+    answers: HashMap<u64, Chosen>,
     /// Nobody can come any more.
     closing: bool,
 }
@@ -221,16 +226,23 @@ impl Room {
     }
 
     /// A client comes. `None` if the session is about to end.
-    pub(crate) fn arrive(&self, takes: Takes) -> Option<Arc<Person>> {
+    pub(crate) fn arrive(&self, takes: Takes, name: &str) -> Option<Arc<Person>> {
         let mut people = self.people.locked();
         if people.closing {
             return None;
         }
         people.next += 1;
-        let person = Arc::new(Person { number: people.next, takes });
+        let person = Arc::new(Person { number: people.next, takes, name: name.to_owned() });
         people.list.push(Arc::clone(&person));
         self.count.send_replace(people.list.len());
         Some(person)
+    }
+
+    /// The others on it, as `session/attach` tells them.
+    pub(crate) fn others(&self, than: &Person) -> Vec<Value> {
+        let people = self.people.locked();
+        let others = people.list.iter().filter(|person| person.number != than.number);
+        others.map(|person| json!({ "name": person.name, "role": role_name(person.takes.questions) })).collect()
     }
 
     /// A client leaves. The session stays.
@@ -318,7 +330,9 @@ impl Room {
                 }
                 Some(Event::Settled(number)) => {
                     if asked.remove(&number) {
-                        self.note(SETTLED, &Question { run: seat.run.clone(), number }).await;
+                        let answer = self.people.locked().answers.remove(&number);
+                        self.note(SETTLED, &Settled { question: Question { run: seat.run.clone(), number }, answer })
+                            .await;
                     }
                 }
                 Some(event) => self.take(&seat, event),
@@ -422,6 +436,12 @@ impl Room {
         let Some(asked) = seat.question(question) else { return };
         let Some(reply) = question::reply(&asked, answer) else { return };
         let word = watching::word(&reply);
+        if let What::Permission(question) = &asked.what {
+            let chosen =
+                || Chosen { by: by.to_owned(), option: word.clone(), tool_call: call_id(question, asked.number) };
+            // The first one's stays.
+            self.people.locked().answers.entry(asked.number).or_insert_with(chosen);
+        }
         if asked.reply(reply) {
             self.watch.answered(by, self.id(), &asked, &word);
         }
@@ -533,6 +553,11 @@ fn taken_up(facts: &SessionFacts) -> Option<String> {
     let anew = facts.anew.as_ref()?;
     let record = if facts.handed_over { "; it was given a record of what was said" } else { "" };
     Some(format!("The agent has lost the session and goes on in a new one ({anew}){record}."))
+}
+
+/// What a client may do, in the words of `session/attach`.
+pub(crate) fn role_name(may: bool) -> &'static str {
+    if may { "controller" } else { "observer" }
 }
 
 /// The state of a session for a client that did not ask for the turn.

@@ -1,12 +1,14 @@
 //! Several clients on live sessions, in memory, with a scripted agent: everything in every dialect.
 #![allow(clippy::unwrap_used)]
 
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 use tieline::client::{AgentHandle, Client, Handler, Session};
+use tieline::rpc::Event;
 use tieline::schema::{
     ClientCapabilities, Dialect, Item, ListRequest, McpServer, Meta, NewSessionRequest, PermissionOutcome,
     PermissionRequest, Protocol, ResumeRequest, StopReason, Transcript, Update,
@@ -482,4 +484,132 @@ async fn each_visitor_has_a_share_of_the_sessions() {
     assert!(full.contains("this server has 8 sessions"), "{full}");
     drop((both, opened));
     place.hub.stop().await;
+}
+
+/// Messages by hand: what a client of a proposal says.
+struct Wire {
+    reader: tieline::rpc::FrameReader,
+    writer: tieline::rpc::FrameWriter,
+    /// What came beside answers.
+    heard: Vec<Value>,
+}
+
+impl Wire {
+    async fn hello(place: &Place, name: &str, dialect: Dialect, role: Role) -> (Self, Value) {
+        let (ours, theirs) = Transport::memory();
+        let (hub, visitor) = (place.hub.clone(), Visitor { name: name.into(), role });
+        tokio::spawn(async move { hub.serve(theirs, visitor).await });
+        let (reader, writer) = ours.open();
+        let mut wire = Self { reader, writer, heard: Vec::new() };
+        let about = json!({ "name": "by hand", "version": "1" });
+        let params = if dialect == Dialect::V1 {
+            json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about })
+        } else {
+            json!({ "protocolVersion": 2, "capabilities": {}, "info": about })
+        };
+        let hello = wire.call("initialize", params).await.unwrap();
+        (wire, hello)
+    }
+
+    async fn send(&self, message: Value) {
+        self.writer.send(|out| out.extend_from_slice(message.to_string().as_bytes())).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Value {
+        match timeout(LONG, self.reader.next()).await.unwrap() {
+            Event::Frame(at) => serde_json::from_slice(self.reader.bytes(at)).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The answer, or the code of the error.
+    async fn call(&mut self, method: &str, params: Value) -> Result<Value, i64> {
+        self.send(json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params })).await;
+        loop {
+            let message = self.next().await;
+            if message["id"] == method {
+                return message["error"]["code"].as_i64().map_or_else(|| Ok(message["result"].clone()), Err);
+            }
+            self.heard.push(message);
+        }
+    }
+
+    /// Waits for something of this kind, beside what was heard already.
+    async fn hear(&mut self, is: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            if let Some(at) = self.heard.iter().position(&is) {
+                return self.heard.remove(at);
+            }
+            let message = self.next().await;
+            self.heard.push(message);
+        }
+    }
+}
+
+fn kind(message: &Value) -> &str {
+    message["params"]["update"]["sessionUpdate"].as_str().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_attaches_to_what_lives_and_detaches_from_it() {
+    for dialect in [Dialect::V1, Dialect::V2] {
+        let place = place(LONG);
+        let one = place.visit_as("opener", dialect, Role::Use, Person::default()).await;
+        let opened = one.open(place.work()).await.unwrap();
+        say(&opened, "hello").await;
+        let id = opened.id().to_string();
+        let (mut wire, hello) = Wire::hello(&place, "dash", dialect, Role::Use).await;
+        let can = if dialect == Dialect::V1 {
+            &hello["agentCapabilities"]["sessionCapabilities"]
+        } else {
+            &hello["capabilities"]["session"]
+        };
+        assert_eq!(can["attach"]["roles"], json!(["controller", "observer"]), "{dialect}: {hello}");
+        assert_eq!(wire.call("session/attach", json!({ "sessionId": "nobody" })).await, Err(-32001), "{dialect}");
+        assert_eq!(wire.call("session/attach", json!({})).await, Err(-32602), "{dialect}");
+        let attach = |role: &str, history: &str| {
+            let about = json!({ "name": "x", "version": "1" });
+            json!({ "sessionId": id, "role": role, "historyPolicy": history, "clientInfo": about })
+        };
+        let joined = wire.call("session/attach", attach("controller", "full")).await.unwrap();
+        assert_eq!((&joined["sessionId"], &joined["role"]), (&json!(id), &json!("controller")), "{joined}");
+        assert_eq!(joined["connectedClients"], json!([{ "name": "opener", "role": "controller" }]), "{joined}");
+        let told = wire.heard.iter().map(Value::to_string).collect::<String>();
+        assert!(told.contains("heard: hello"), "{dialect}: {told}");
+
+        // A question that another answers: who attached is told who it was; who did not hears nothing that it does not know.
+        let turn = opened.prompt("ask").await.unwrap();
+        let asked = wire.hear(|message| message["method"] == "session/request_permission").await;
+        let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
+        let (mut reader, _) = Wire::hello(&place, "reader", dialect, Role::Read).await;
+        let looked = reader.call("session/attach", attach("controller", "pending_only")).await.unwrap();
+        assert_eq!(looked["role"], "observer", "a token that may only look on: {looked}");
+        assert!(!reader.heard.iter().any(|message| message.to_string().contains("heard: hello")), "no history is told");
+        let (mut plain, _) = Wire::hello(&place, "plain", dialect, Role::Use).await;
+        let load = json!({ "sessionId": id, "cwd": place.work(), "mcpServers": [], "replayFrom": { "type": "start" } });
+        let method = if dialect == Dialect::V1 { "session/load" } else { "session/resume" };
+        plain.call(method, load).await.unwrap();
+        wire.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": chosen })).await;
+        assert_eq!(timeout(LONG, turn.text()).await.unwrap().unwrap().0, "answer: yes");
+        for one in [&mut wire, &mut reader] {
+            let told = one.hear(|message| kind(message) == "permission_resolved").await;
+            let update = &told["params"]["update"];
+            assert_eq!((&update["chosenOptionId"], &update["resolvedBy"]["name"]), (&json!("yes"), &json!("dash")));
+            assert!(update["toolCallId"].is_string(), "{update}");
+        }
+        assert!(!reader.heard.iter().any(|message| message["method"] == "session/request_permission"));
+        plain.hear(|message| message.to_string().contains("answer: yes")).await;
+        assert!(!plain.heard.iter().any(|message| kind(message) == "permission_resolved"), "{dialect}");
+
+        // Who looks on can't prompt, also if its token may.
+        let prompt = json!({ "sessionId": id, "prompt": [{ "type": "text", "text": "hello" }] });
+        assert!(reader.call("session/prompt", prompt.clone()).await.is_err(), "{dialect}");
+        wire.call("session/attach", attach("observer", "none")).await.unwrap();
+        assert!(wire.call("session/prompt", prompt.clone()).await.is_err(), "{dialect}");
+        let left = wire.call("session/detach", json!({ "sessionId": id })).await.unwrap();
+        assert_eq!(left, json!({ "sessionId": id, "status": "detached" }));
+        assert!(wire.call("session/prompt", prompt).await.is_err(), "{dialect}: it has left");
+        assert_eq!(say(&opened, "and on").await.0, "heard: and on", "{dialect}: the session goes on");
+        place.hub.stop().await;
+    }
 }

@@ -216,7 +216,7 @@ impl ClientHandle {
         offered(can(self.capabilities()), what)
     }
 
-    fn session(&self) -> Result<SessionId> {
+    pub(super) fn session(&self) -> Result<SessionId> {
         self.session.clone().ok_or_else(|| Error::Invalid("this needs a session".into()))
     }
 }

@@ -1,6 +1,7 @@
 //! The agent's engine: every call of the client arrives here, is checked against the protocol, and goes to its handler.
 
 use super::About;
+use super::attach;
 use super::client::ClientHandle;
 use super::erased::AnyAgent;
 use super::live_session::{LiveSession, Place, Prompt};
@@ -95,6 +96,7 @@ impl Service for Dispatcher {
             None | Some(AgentCall::CancelToolCall(_) | AgentCall::CancelTerminal(_)) if self.0.settings.relays => {
                 Ok(Some(AgentCall::Extension { method: method.into(), params: params.keep()? }))
             }
+            None if self.0.about().capabilities.attach => attach::read(method, params),
             call => Ok(call),
         }
     }
@@ -180,6 +182,7 @@ impl Service for Dispatcher {
                 | "auth/login"
                 | "session/new"
                 | "session/load"
+                | attach::ATTACH
                 | "session/resume"
                 | "session/prompt"
         )
@@ -350,6 +353,9 @@ impl Inner {
                 }
                 AgentCall::SetOption(request) => {
                     return Ok(Some(wire::encode(&Box::pin(self.set_option(request)).await?, dialect)));
+                }
+                AgentCall::Extension { method, params } if &*method == attach::DETACH => {
+                    return Box::pin(self.detach(&params)).await.map(Some);
                 }
                 AgentCall::Extension { method, params } => {
                     let answer = self.agent.extension(method.into(), params, client()?).await?;

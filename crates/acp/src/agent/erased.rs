@@ -41,8 +41,8 @@ pub(super) trait AnySession: Send + Sync + 'static {
 }
 
 fn erase<S: Session>(opened: Opened<S>) -> Opened<dyn AnySession> {
-    let Opened { session, options, commands, meta } = opened;
-    Opened { session: session as Arc<dyn AnySession>, options, commands, meta }
+    let Opened { session, options, commands, meta, more } = opened;
+    Opened { session: session as Arc<dyn AnySession>, options, commands, meta, more }
 }
 
 impl<A: Agent> AnyAgent for A {

@@ -4,6 +4,7 @@
 //! rest: it negotiates the dialect, keeps the sessions, refuses what the protocol forbids, and ends every turn as its
 //! dialect wants it.
 
+mod attach;
 mod client;
 mod dispatcher;
 mod erased;
@@ -306,12 +307,14 @@ pub struct Opened<S: ?Sized> {
     pub commands: Vec<Command>,
     /// Extensions (`_meta`).
     pub meta: Option<Meta>,
+    /// Fields of the answer that the protocol does not have: an object. For `session/attach`.
+    pub more: Option<Raw>,
 }
 
 impl<S> Opened<S> {
     /// A session without options and commands.
     pub fn new(session: S) -> Self {
-        Self { session: Arc::new(session), options: Vec::new(), commands: Vec::new(), meta: None }
+        Self { session: Arc::new(session), options: Vec::new(), commands: Vec::new(), meta: None, more: None }
     }
 
     setters! {

@@ -1,5 +1,6 @@
 //! How sessions come and go: opened, taken up again, listed, closed, deleted.
 
+use super::attach;
 use super::dispatcher::{Inner, live_info};
 use super::erased::AnySession;
 use super::live_session::{LiveSession, Place};
@@ -145,7 +146,7 @@ impl Inner {
     fn ready(&self, ready: Ready, new: bool, responder: Responder) {
         let Ready { writer, opened, place, live } = ready;
         let dialect = writer.dialect();
-        let Opened { session, options, commands, meta } = opened;
+        let Opened { session, options, commands, meta, more } = opened;
         // The answer is written first: then options and commands need no copy to stay.
         let (config_options, hidden) = writer.shown(options);
         let setup = SessionSetup {
@@ -160,6 +161,7 @@ impl Inner {
         } else {
             wire::encode(&LoadAnswer(&setup), dialect)
         };
+        let answer = if let Some(more) = more { attach::joined(more.get(), &answer) } else { answer };
         let SessionSetup { config_options, commands, .. } = setup;
         writer.set_up(hidden.unwrap_or(config_options), commands.clone());
         if let Some(memory) = self.memory() {
@@ -246,7 +248,7 @@ impl Inner {
             // Still open: it stays as it is, only what the client was told is forgotten.
             let writer = Arc::clone(&live.writer);
             let (options, commands) = writer.restart();
-            let opened = Opened { session: Arc::clone(&live.session), options, commands, meta: None };
+            let opened = Opened { session: Arc::clone(&live.session), options, commands, meta: None, more: None };
             return Ok(Ready { writer, opened, place, live: Some(live) });
         }
         let writer = self.writer(Some(id.clone()), negotiated);

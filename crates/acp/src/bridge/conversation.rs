@@ -29,7 +29,7 @@ impl Conversation {
         if line.session.dialect() == Dialect::V1 && has_other(&options) {
             line.shared.lose(loss::OPTION)?;
         }
-        Ok(Opened { session: Arc::new(Self { reading, theirs }), options, commands, meta })
+        Ok(Opened { session: Arc::new(Self { reading, theirs }), options, commands, meta, more: None })
     }
 
     /// The agent's session, with the `_meta` of what is handled.

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// However busy the machine is.
 const LONG: Duration = Duration::from_mins(1);
 /// It ends by itself after this time, in seconds, if a test was killed.
-const LIFE: &str = "900";
+const LIFE: &str = "3600";
 
 /// A server with its data.
 pub struct Cluster {
@@ -25,6 +25,8 @@ pub struct Cluster {
     child: Mutex<Child>,
     /// Whom it runs as where we are root, which it refuses.
     user: Option<(u32, u32)>,
+    /// Where it listens besides this machine's own address, with a comma before each.
+    also: String,
 }
 
 /// Where the programs are: on the path, or where Debian puts them, the newest first.
@@ -63,6 +65,11 @@ impl Cluster {
 
     /// One for a test that stops it.
     pub fn start() -> Option<Self> {
+        Self::start_at(&[])
+    }
+
+    /// One that can be reached at these addresses, too, by everybody there.
+    pub fn start_at(addresses: &[&str]) -> Option<Self> {
         let Some(bin) = programs() else {
             super::skipped::skipped(
                 "POSTGRES",
@@ -84,8 +91,14 @@ impl Cluster {
         made.args(["--no-sync", "--auth=trust", "--username=tieline", "--encoding=UTF8", "--locale=C", "-D"]);
         let made = made.arg(folder.path().join("data")).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let child = Mutex::new(run(&bin, folder.path(), port, user));
-        let cluster = Self { bin, folder, port, child, user };
+        let also: String = addresses.iter().map(|address| format!(",{address}")).collect();
+        if !also.is_empty() {
+            let mut who =
+                std::fs::OpenOptions::new().append(true).open(folder.path().join("data/pg_hba.conf")).unwrap();
+            std::io::Write::write_all(&mut who, b"host all all 10.0.0.0/8 trust\n").unwrap();
+        }
+        let child = Mutex::new(run(&bin, folder.path(), port, user, &also));
+        let cluster = Self { bin, folder, port, child, user, also };
         cluster.wait();
         Some(cluster)
     }
@@ -134,7 +147,7 @@ impl Cluster {
 
     /// Starts it again.
     pub fn start_again(&self) {
-        *self.child.lock().unwrap() = run(&self.bin, self.folder.path(), self.port, self.user);
+        *self.child.lock().unwrap() = run(&self.bin, self.folder.path(), self.port, self.user, &self.also);
         self.wait();
     }
 
@@ -163,10 +176,10 @@ fn as_user(mut command: Command, user: Option<(u32, u32)>, folder: &Path) -> Com
     command
 }
 
-fn run(bin: &Path, folder: &Path, port: u16, user: Option<(u32, u32)>) -> Child {
+fn run(bin: &Path, folder: &Path, port: u16, user: Option<(u32, u32)>, also: &str) -> Child {
     let mut command = as_user(Command::new("timeout"), user, folder);
     command.args(["--signal=QUIT", LIFE]).arg(bin.join("postgres")).arg("-D").arg(folder.join("data"));
-    command.args(["-p", &port.to_string(), "-h", "127.0.0.1", "-k"]).arg(folder);
+    command.args(["-p", &port.to_string(), "-h", &format!("127.0.0.1{also}"), "-k"]).arg(folder);
     command.args(["-c", "fsync=off", "-c", "max_connections=200", "-c", "log_min_messages=warning"]);
     let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()

@@ -1,12 +1,18 @@
-//! Connections cut at any byte, clients that leave, servers killed: a client goes on behind the last event that it got; no event is
-//! lost or comes twice, no prompt is run twice. `TIELINE_CUTS` says how often, `TIELINE_SEED` which.
-#![allow(clippy::unwrap_used)]
+//! Connections cut at any byte, clients that leave, servers killed, nodes cut off from their database: a client goes on behind the last event
+//! that it got, at whichever node; no event is lost or comes twice, no prompt is run twice. `TIELINE_CUTS` says how often, `TIELINE_SEED` which.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "../../../scripts/postgres.rs"]
+mod postgres;
+#[path = "../../../scripts/skipped.rs"]
+mod skipped;
+
+use postgres::Cluster;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -16,6 +22,12 @@ use tokio::time::timeout;
 const LONG: Duration = Duration::from_mins(2);
 /// How often without being told otherwise.
 const CUTS: usize = 20;
+/// How many nodes.
+const NODES: usize = 3;
+/// How long a node may be silent, in seconds.
+const LEASE: &str = "3";
+/// A client that was refused tries again after this time.
+const AGAIN: Duration = Duration::from_millis(100);
 /// A connection is cut after at most so many bytes.
 const MOST_BYTES: usize = 6000;
 
@@ -72,46 +84,184 @@ fn number(name: &str) -> Option<usize> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-struct Server {
-    folder: TempDir,
-    port: u16,
-    child: Child,
+/// The networks of a node: one to its clients, one to its database, which can be cut.
+struct Network {
+    space: String,
+    /// Our ends of both, and our and the node's addresses.
+    to_clients: (String, [String; 2]),
+    to_database: (String, [String; 2]),
 }
 
-impl Drop for Server {
+fn ip(words: &str) -> bool {
+    Command::new("ip").args(words.split(' ')).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+impl Network {
+    /// Makes it, if this machine lets us.
+    fn new(number: usize) -> Option<Self> {
+        let us = std::process::id();
+        let space = format!("tieline-{us}-{number}");
+        let link = |net: usize| {
+            let ends = [1, 2].map(|end| format!("10.{}.{}.{}", 200 + net, us % 250, 4 * number + end));
+            (format!("tl{net}x{us}x{number}"), ends)
+        };
+        let network = Self { space: space.clone(), to_clients: link(1), to_database: link(2) };
+        let made = ip(&format!("netns add {space}"))
+            && ip(&format!("-n {space} link set lo up"))
+            && [("in", &network.to_clients), ("db", &network.to_database)].iter().all(
+                |(name, (ours, [here, there]))| {
+                    ip(&format!("link add {ours} type veth peer name {name} netns {space}"))
+                        && ip(&format!("addr add {here}/30 dev {ours}"))
+                        && ip(&format!("link set {ours} up"))
+                        && ip(&format!("-n {space} addr add {there}/30 dev {name}"))
+                        && ip(&format!("-n {space} link set {name} up"))
+                },
+            );
+        made.then_some(network)
+    }
+
+    /// Cuts the way to the database, or heals it.
+    fn cut(&self, is_cut: bool) {
+        assert!(ip(&format!("link set {} {}", self.to_database.0, if is_cut { "down" } else { "up" })));
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for (ours, _) in [&self.to_clients, &self.to_database] {
+            ip(&format!("link del {ours}"));
+        }
+        ip(&format!("netns del {}", self.space));
+    }
+}
+
+struct Node {
+    name: String,
+    child: Child,
+    /// Its host and port.
+    address: String,
+    network: Option<Network>,
+}
+
+impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn start(folder: &TempDir, port: u16) -> (Child, u16) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
-    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path().join("home"));
-    command.current_dir(folder.path().join("project")).stdin(Stdio::null()).stdout(Stdio::piped());
-    command.args(["serve", "--no-auth", "--listen", &format!("127.0.0.1:{port}"), "--", "python3", "-c", AGENT]);
-    let mut child = command.arg(folder.path().join("runs")).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let link = lines.by_ref().map(Result::unwrap).find(|line| line.contains("http://")).expect("it starts");
-    let port = link.trim().trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
-    (child, port)
+/// One server with its file, or several on one database.
+struct Service {
+    folder: TempDir,
+    nodes: Vec<Node>,
+    /// The node that the client is at.
+    at: usize,
+    /// The database of several.
+    cluster: Option<Cluster>,
+    /// What opens the nodes of several.
+    token: String,
 }
 
-impl Server {
-    fn start() -> Self {
+impl Service {
+    fn one() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["home", "project"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
-        }
-        let (child, port) = start(&folder, 0);
-        Self { folder, port, child }
+        std::fs::create_dir(folder.path().join("project")).unwrap();
+        let mut service = Self { folder, nodes: Vec::new(), at: 0, cluster: None, token: String::new() };
+        service.nodes.push(service.start("home", "127.0.0.1:0".into(), None));
+        service
     }
 
-    /// The end without a word, and a new beginning at the same place.
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.child = start(&self.folder, self.port).0;
+    /// Nodes in networks of their own, if these can be had. `None`, and said so, without a database.
+    fn several() -> Option<Self> {
+        let networks: Vec<_> = (0..NODES).map_while(Network::new).collect();
+        let apart = networks.len() == NODES;
+        if !apart {
+            skipped::skipped(
+                "NETWORKS",
+                "nodes that are cut off from their database: no network namespaces here (root, iproute2)",
+            );
+        }
+        let ends: Vec<&str> = networks.iter().filter(|_| apart).map(|network| &*network.to_database.1[0]).collect();
+        let cluster = Cluster::start_at(&ends)?;
+        let database = cluster.database();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("project")).unwrap();
+        let mut service = Self { folder, nodes: Vec::new(), at: 0, cluster: Some(cluster), token: String::new() };
+        let mut networks = networks.into_iter().filter(|_| apart);
+        for name in ["a", "b", "c"] {
+            let network = networks.next();
+            let host = network.as_ref().map_or("127.0.0.1", |network| &network.to_clients.1[1]);
+            let way = network.as_ref().map_or("127.0.0.1", |network| &network.to_database.1[0]);
+            let store = database.replace("127.0.0.1", way);
+            let home = service.folder.path().join(name);
+            std::fs::create_dir(&home).unwrap();
+            std::fs::write(home.join("store"), store).unwrap();
+            if service.token.is_empty() {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
+                command.env_clear().env("HOME", &home).args(["serve", "token", "add", "test", "--role", "use"]);
+                let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+                service.token = said.split_whitespace().find(|word| word.starts_with("tl-")).unwrap().to_owned();
+            } else {
+                let tokens =
+                    |name: &str| service.folder.path().join(name).join(".local/state/tieline/serve-tokens.json");
+                std::fs::create_dir_all(tokens(name).parent().unwrap()).unwrap();
+                std::fs::copy(tokens("a"), tokens(name)).unwrap();
+            }
+            let node = service.start(name, format!("{host}:0"), network);
+            service.nodes.push(node);
+        }
+        Some(service)
+    }
+
+    fn start(&self, name: &str, listen: String, network: Option<Network>) -> Node {
+        let home = self.folder.path().join(name);
+        let program = env!("CARGO_BIN_EXE_tieline");
+        let mut command = match &network {
+            Some(network) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", &network.space, program]);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", &home);
+        command.current_dir(self.folder.path().join("project")).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(Stdio::null()).args(["serve", "--listen", &listen]);
+        if self.cluster.is_some() {
+            let host = listen.split(':').next().unwrap();
+            command.args(["--without-tls", "--allow-host", host, "--lease", LEASE]);
+            command.arg("--store").arg(format!("@{}", home.join("store").display()));
+        } else {
+            command.arg("--no-auth");
+        }
+        let mut child =
+            command.args(["--", "python3", "-c", AGENT]).arg(self.folder.path().join("runs")).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let link = lines.by_ref().map(Result::unwrap).find(|line| line.contains("http://")).expect("it starts");
+        let address = link.trim().trim_start_matches("http://").split('/').next().unwrap().to_owned();
+        // Nobody waits for its other lines, and it must not wait for us.
+        std::thread::spawn(move || while let Some(Ok(_)) = lines.next() {});
+        Node { name: name.to_owned(), child, address, network }
+    }
+
+    /// The end of a node without a word, and a new beginning at the same place.
+    fn kill(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        node.child.kill().unwrap();
+        node.child.wait().unwrap();
+        let (name, address, network) = (node.name.clone(), node.address.clone(), node.network.take());
+        self.nodes[number] = self.start(&name, address, network);
+    }
+
+    fn address(&self) -> &str {
+        &self.nodes[self.at].address
+    }
+
+    /// What every request has.
+    fn head(&self) -> String {
+        let token =
+            if self.token.is_empty() { String::new() } else { format!("Authorization: Bearer {}\r\n", self.token) };
+        format!("Host: {}\r\n{token}", self.address())
     }
 
     fn runs(&self) -> Vec<String> {
@@ -133,19 +283,23 @@ struct Source {
 }
 
 impl Source {
-    async fn open(port: u16, head: &str, left: usize) -> Self {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        stream.write_all(format!("{head}Host: 127.0.0.1:{port}\r\n\r\n").as_bytes()).await.unwrap();
+    /// `None` if the server is busy with other things, or ends.
+    async fn open(service: &Service, head: &str, left: usize) -> Option<Self> {
+        let mut stream = TcpStream::connect(service.address()).await.ok()?;
+        stream.write_all(format!("{head}{}\r\n", service.head()).as_bytes()).await.ok()?;
         let mut source = Self { stream, buffer: Vec::new(), left: usize::MAX };
         loop {
             if let Some(at) = source.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
                 let answer = String::from_utf8_lossy(&source.buffer[..at]).into_owned();
-                assert!(answer.contains(" 200 ") || answer.contains(" 101 "), "{answer}");
+                let (good, away) = (answer.contains(" 200 ") || answer.contains(" 101 "), answer.contains(" 503 "));
+                assert!(good || away && service.cluster.is_some(), "{answer}");
                 source.buffer.drain(..at + 4);
                 source.left = left;
-                return source;
+                return good.then_some(source);
             }
-            assert!(source.more().await, "no answer to {head}");
+            if !source.more().await {
+                return None;
+            }
         }
     }
 
@@ -254,65 +408,75 @@ impl Client {
         }
     }
 
-    async fn connect(&mut self, server: &Server, socket: bool, left: usize) {
-        self.way = Some(if socket {
+    /// False if the server can't have it now.
+    async fn connect(&mut self, service: &Service, socket: bool, left: usize) -> bool {
+        self.way = self.reach(service, socket, left).await;
+        self.way.is_some()
+    }
+
+    async fn reach(&mut self, service: &Service, socket: bool, left: usize) -> Option<Way> {
+        if socket {
             let head = "GET /acp HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\n\
                         Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
-            let mut source = Source::open(server.port, head, usize::MAX).await;
+            let mut source = Source::open(service, head, usize::MAX).await?;
             source.send(&hello()).await;
-            assert!(source.message().await.unwrap()["result"].is_object());
+            assert!(source.message().await?["result"].is_object());
             source.left = left;
-            Way::Socket(source)
-        } else {
-            let (head, _) = post(server, "POST /acp HTTP/1.0", &hello().to_string()).await;
-            let connection = head.lines().find_map(|line| line.strip_prefix("acp-connection-id: ")).unwrap().to_owned();
-            let of_connection = events(server, &connection, None, None, usize::MAX).await;
-            let of_session = None;
-            Way::Streams { connection, of_connection, of_session }
-        });
+            return Some(Way::Socket(source));
+        }
+        let (head, _) = post(service, "POST /acp HTTP/1.0", &hello().to_string()).await?;
+        let connection = head.lines().find_map(|line| line.strip_prefix("acp-connection-id: "))?.to_owned();
+        let of_connection = events(service, &connection, None, None, usize::MAX).await?;
+        Some(Way::Streams { connection, of_connection, of_session: None })
     }
 
     /// Opens the stream of the session, where there are streams, behind the last event.
-    async fn open_stream(&mut self, server: &Server, left: usize) {
+    async fn open_stream(&mut self, service: &Service, left: usize) {
         if let Some(Way::Streams { connection, of_session, .. }) = &mut self.way {
-            *of_session = Some(events(server, connection, Some(&self.session), self.last.as_deref(), left).await);
+            *of_session = events(service, connection, Some(&self.session), self.last.as_deref(), left).await;
         }
     }
 
-    async fn send(&mut self, server: &Server, mut message: Value) {
+    async fn send(&mut self, service: &Service, mut message: Value) {
         message["jsonrpc"] = "2.0".into();
-        match self.way.as_mut().unwrap() {
-            Way::Socket(source) => source.send(&message).await,
-            Way::Streams { connection, .. } => {
+        match &mut self.way {
+            Some(Way::Socket(source)) => source.send(&message).await,
+            Some(Way::Streams { connection, .. }) => {
                 let head = format!("POST /acp HTTP/1.0\r\nAcp-Connection-Id: {connection}");
-                let (status, body) = post(server, &head, &message.to_string()).await;
-                assert!(status.contains(" 202 "), "{status} {body}");
+                match post(service, &head, &message.to_string()).await {
+                    Some((status, _)) if status.contains(" 202 ") => {}
+                    sent => {
+                        assert!(service.cluster.is_some(), "{sent:?}");
+                        self.way = None;
+                    }
+                }
             }
+            None => {}
         }
     }
 
-    async fn ask(&mut self, server: &Server, method: &str, params: Value) -> u64 {
+    async fn ask(&mut self, service: &Service, method: &str, params: Value) -> u64 {
         self.next += 1;
         let id = self.next;
-        self.send(server, json!({"id": id, "method": method, "params": params})).await;
+        self.send(service, json!({"id": id, "method": method, "params": params})).await;
         id
     }
 
     /// Takes the session up. With `replay` what is behind the last event has come when the answer has.
-    async fn take_up(&mut self, server: &Server, replay: bool) -> bool {
-        let mut params = json!({"sessionId": self.session, "cwd": server.project(), "mcpServers": []});
+    async fn take_up(&mut self, service: &Service, replay: bool) -> bool {
+        let mut params = json!({"sessionId": self.session, "cwd": service.project(), "mcpServers": []});
         if let (Some(Way::Socket(_)), Some(last)) = (&self.way, &self.last) {
             params["_meta"] = json!({"tieline": {"after": last}});
         }
         if replay {
             params["replayFrom"] = json!({"type": "start"});
         }
-        let id = self.ask(server, "session/resume", params).await;
+        let id = self.ask(service, "session/resume", params).await;
         loop {
-            match self.next(server).await {
+            match self.next(service).await {
                 Some(message) if message["id"] == id && message["method"].is_null() => {
-                    assert!(message["result"].is_object(), "{message}");
-                    return true;
+                    assert!(message["result"].is_object() || service.cluster.is_some(), "{message}");
+                    return message["result"].is_object();
                 }
                 Some(_) => {}
                 None => return false,
@@ -321,7 +485,7 @@ impl Client {
     }
 
     /// The next message; `None` if the connection was cut.
-    async fn next(&mut self, server: &Server) -> Option<Value> {
+    async fn next(&mut self, service: &Service) -> Option<Value> {
         let message = match self.way.as_mut()? {
             Way::Socket(source) => source.message().await?,
             Way::Streams { of_connection, of_session: None, .. } => loop {
@@ -350,7 +514,7 @@ impl Client {
         self.take(&message);
         if message["method"] == "session/request_permission" {
             let answer = json!({"outcome": {"outcome": "selected", "optionId": "yes"}});
-            self.send(server, json!({"id": message["id"], "result": answer})).await;
+            self.send(service, json!({"id": message["id"], "result": answer})).await;
         }
         Some(message)
     }
@@ -385,43 +549,63 @@ impl Client {
     }
 }
 
-async fn post(server: &Server, head: &str, body: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+async fn post(service: &Service, head: &str, body: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect(service.address()).await.ok()?;
     let request = format!(
-        "{head}\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        server.port,
+        "{head}\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        service.head(),
         body.len()
     );
-    stream.write_all(request.as_bytes()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.ok()?;
     let mut answer = String::new();
-    timeout(LONG, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.to_lowercase(), body.to_owned())
+    timeout(LONG, stream.read_to_string(&mut answer)).await.expect("nothing comes").ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.to_lowercase(), body.to_owned()))
 }
 
-async fn events(server: &Server, connection: &str, session: Option<&str>, last: Option<&str>, left: usize) -> Source {
+async fn events(
+    service: &Service,
+    connection: &str,
+    session: Option<&str>,
+    last: Option<&str>,
+    left: usize,
+) -> Option<Source> {
     let session = session.map(|session| format!("Acp-Session-Id: {session}\r\n")).unwrap_or_default();
     let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
     let head =
         format!("GET /acp HTTP/1.0\r\nAccept: text/event-stream\r\nAcp-Connection-Id: {connection}\r\n{session}{last}");
-    Source::open(server.port, &head, left).await
+    Source::open(service, &head, left).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_goes_on_behind_the_last_event_that_it_got() {
+    cut(Service::one()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_goes_on_at_any_of_three_nodes() {
+    if let Some(service) = Service::several() {
+        cut(service).await;
+    }
+}
+
+/// Cuts, kills and comes back, as often as wanted.
+async fn cut(mut service: Service) {
     let (cuts, seed) = (number("TIELINE_CUTS").unwrap_or(CUTS), number("TIELINE_SEED").unwrap_or(1));
-    let (mut chance, mut server, mut client) = (Chance(seed as u64), Server::start(), Client::new());
-    client.connect(&server, false, usize::MAX).await;
-    let id = client.ask(&server, "session/new", json!({"cwd": server.project(), "mcpServers": []})).await;
+    let (mut chance, mut client) = (Chance(seed as u64), Client::new());
+    let nodes = service.nodes.len();
+    assert!(client.connect(&service, false, usize::MAX).await);
+    let id = client.ask(&service, "session/new", json!({"cwd": service.project(), "mcpServers": []})).await;
     while client.session.is_empty() {
-        let message = client.next(&server).await.unwrap();
+        let message = client.next(&service).await.unwrap();
         if message["id"] == id && message["method"].is_null() {
             message["result"]["sessionId"].as_str().unwrap().clone_into(&mut client.session);
         }
     }
-    client.open_stream(&server, MOST_BYTES).await;
-    let (mut prompt, mut done, mut kills) = (String::new(), 0, 0);
-    let mut sent = 0;
+    client.open_stream(&service, MOST_BYTES).await;
+    let (mut prompt, mut asked, mut sent, mut done) = (String::new(), 0, 0, 0);
+    // Nodes killed, cut off from the database, and the database restarted.
+    let (mut kills, mut cut_off, mut away, mut restarts) = (0, 0, None, 0);
     for _ in 0..cuts {
         // Turn by turn until it is cut.
         loop {
@@ -431,49 +615,95 @@ async fn a_client_goes_on_behind_the_last_event_that_it_got() {
                 (prompt, client.cut_off) = (format!("{}{sent}", ["say", "ask"][sent % 2]), false);
                 sent += 1;
                 let words = json!([{"type": "text", "text": prompt}]);
-                client.ask(&server, "session/prompt", json!({"sessionId": client.session, "prompt": words})).await;
+                asked =
+                    client.ask(&service, "session/prompt", json!({"sessionId": client.session, "prompt": words})).await;
             }
-            if client.next(&server).await.is_none() {
-                break;
+            match client.next(&service).await {
+                // A node that is about to give up takes none.
+                Some(message) if message["id"] == asked && message["error"].is_object() => client.cut_off = true,
+                Some(_) => {}
+                None => break,
             }
         }
         let left = 1 + chance.below(MOST_BYTES);
-        match chance.below(4) {
-            // Only the stream is gone; a socket is gone with all it had.
-            0 if matches!(client.way, Some(Way::Streams { .. })) => client.open_stream(&server, left).await,
-            how => {
-                client.way = None;
-                if how == 1 {
-                    server.kill();
-                    kills += 1;
-                }
-                loop {
-                    client.connect(&server, chance.below(2) == 0, 64 + chance.below(MOST_BYTES)).await;
-                    client.open_stream(&server, 64 + chance.below(MOST_BYTES)).await;
-                    if client.take_up(&server, true).await {
-                        break;
-                    }
-                }
-                if !prompt.is_empty() && !client.users.contains(&prompt) {
-                    // With a server that lives it may still be on its way.
-                    assert!(how != 1 || !server.runs().contains(&prompt), "{prompt} is run and nobody knows");
-                    prompt.clear();
+        let how = chance.below(if nodes > 1 { 8 } else { 4 });
+        // Only the stream is gone; a socket is gone with all it had.
+        if how == 0 && matches!(client.way, Some(Way::Streams { .. })) {
+            client.open_stream(&service, left).await;
+            continue;
+        }
+        client.way = None;
+        let node = chance.below(nodes);
+        match how {
+            // One that can't reach its database does not start.
+            1 | 5 if away != Some(node) => {
+                service.kill(node);
+                kills += 1;
+            }
+            4 if away.is_none() && service.nodes[node].network.is_some() => {
+                service.nodes[node].network.as_ref().unwrap().cut(true);
+                (away, cut_off) = (Some(node), cut_off + 1);
+            }
+            6 => {
+                let cluster = service.cluster.as_ref().unwrap();
+                cluster.stop();
+                cluster.start_again();
+                restarts += 1;
+            }
+            _ => {
+                if let Some(node) = away.take() {
+                    service.nodes[node].network.as_ref().unwrap().cut(false);
                 }
             }
         }
+        let since = Instant::now();
+        loop {
+            service.at = chance.below(nodes);
+            let (socket, left) = (chance.below(2) == 0, 64 + chance.below(MOST_BYTES));
+            if client.connect(&service, socket, left).await {
+                client.open_stream(&service, 64 + chance.below(MOST_BYTES)).await;
+                if client.take_up(&service, true).await {
+                    break;
+                }
+            }
+            assert!(since.elapsed() < LONG, "seed {seed}: nobody takes the session up");
+            if nodes > 1 {
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+        if !prompt.is_empty() && !client.users.contains(&prompt) {
+            // With a server that lives it may still be on its way.
+            assert!(nodes > 1 || how != 1 || !service.runs().contains(&prompt), "{prompt} is run and nobody knows");
+            prompt.clear();
+        }
     }
     drop(client.way.take());
+    if let Some(node) = away {
+        service.nodes[node].network.as_ref().unwrap().cut(false);
+    }
     // What it was told in pieces is what somebody is told who comes now.
-    let mut fresh = Client { session: client.session.clone(), ..Client::new() };
-    fresh.connect(&server, false, usize::MAX).await;
-    fresh.open_stream(&server, usize::MAX).await;
-    assert!(fresh.take_up(&server, true).await);
+    let since = Instant::now();
+    let fresh = loop {
+        let mut fresh = Client { session: client.session.clone(), ..Client::new() };
+        if fresh.connect(&service, false, usize::MAX).await {
+            fresh.open_stream(&service, usize::MAX).await;
+            if fresh.take_up(&service, true).await {
+                break fresh;
+            }
+        }
+        assert!(nodes > 1 && since.elapsed() < LONG, "seed {seed}: nobody takes the session up");
+        tokio::time::sleep(AGAIN).await;
+    };
     let known = client.told.len();
     let at = client.told.iter().zip(&fresh.told).take_while(|(one, other)| one == other).count();
     let around = |told: &[(String, String)]| format!("{:?}", &told[at.saturating_sub(2)..told.len().min(at + 3)]);
     assert_eq!(at, known, "seed {seed}: it was told {}, not {}", around(&client.told), around(&fresh.told));
-    let runs = server.runs();
+    let runs = service.runs();
     assert_eq!(runs.iter().collect::<BTreeSet<_>>().len(), runs.len(), "a prompt was run twice: {runs:?}");
-    println!("{cuts} cuts, {kills} servers killed, {done} of {} turns to their end, {known} events", runs.len());
+    println!(
+        "{cuts} cuts: {kills} servers killed, {cut_off} cut off from the database, which was restarted {restarts} times; \
+         {done} of {} turns to their end, {known} events",
+        runs.len()
+    );
     assert!(done > 0 && known > cuts);
 }

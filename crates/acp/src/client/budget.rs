@@ -9,12 +9,15 @@ use tieline_rpc::sync::Condition;
 pub(crate) struct Budget {
     used: AtomicUsize,
     limit: usize,
+    /// From so many unread bytes on text is joined.
+    joins: usize,
     freed: Condition,
 }
 
 impl Budget {
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), limit, freed: Condition::default() })
+    pub(crate) fn new(limit: usize, joins: usize) -> Arc<Self> {
+        let joins = joins.min(limit / 2);
+        Arc::new(Self { used: AtomicUsize::new(0), limit, joins, freed: Condition::default() })
     }
 
     pub(super) fn take(&self, bytes: usize) {
@@ -29,7 +32,7 @@ impl Budget {
     }
 
     pub(super) fn is_tight(&self) -> bool {
-        self.used.load(Ordering::Relaxed) >= self.limit / 2
+        self.used.load(Ordering::Relaxed) >= self.joins
     }
 
     pub(crate) fn is_spent(&self) -> bool {

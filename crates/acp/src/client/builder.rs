@@ -1,5 +1,6 @@
 //! How a client reaches an agent: start it or take any transport, say hello, settle on a dialect.
 
+use super::budget::Budget;
 use super::dispatcher::{Dispatcher, DispatcherState, name_of};
 use super::handle::{AgentHandle, Shared};
 use super::handler::{Handler, Refuse};
@@ -83,6 +84,7 @@ pub struct Client<H = Refuse> {
     framing: Framing,
     limits: Limits,
     budget: usize,
+    joins: usize,
     longest: usize,
     deadlines: Deadlines,
     tap: Option<Tap>,
@@ -117,6 +119,7 @@ impl Client<Refuse> {
             limits: Limits::default(),
             tap: None,
             budget: DEFAULT_BUDGET_BYTES,
+            joins: usize::MAX,
             longest: usize::MAX,
             deadlines: Deadlines {
                 hello: Duration::from_secs(30),
@@ -132,8 +135,8 @@ impl Client<Refuse> {
 impl<H: Handler> Client<H> {
     /// Lets `handler` serve the agent's requests. Say with [`Self::offer`] which ones.
     pub fn handler<N: Handler>(self, handler: N) -> Client<N> {
-        let Self { request, protocol, framing, limits, budget, longest, deadlines, tap, .. } = self;
-        Client { handler, request, protocol, framing, limits, budget, longest, deadlines, tap }
+        let Self { request, protocol, framing, limits, budget, joins, longest, deadlines, tap, .. } = self;
+        Client { handler, request, protocol, framing, limits, budget, joins, longest, deadlines, tap }
     }
 
     /// Says this hello.
@@ -164,6 +167,9 @@ impl<H: Handler> Client<H> {
         /// Unread updates of all sessions together may take this many bytes, 8 MiB by default, before the agent is made to wait. A session that
         /// nobody reads can use up the budget of the others: read it, or drop it.
         budget(bytes: usize) => budget = bytes;
+        /// From so many unread bytes on, pieces of a message that nobody has read yet are joined to longer ones: whoever is behind has less to
+        /// do for the same text. Half of the budget by default, and at most.
+        join_text_after(bytes: usize) => joins = bytes;
         /// Updates that come as more than this many bytes are cut to about that, but for the words of messages; what can't be cut
         /// is passed over, and [`Handler::dropped`] hears of it. Without this an update is as long as a message may be.
         longest_update(bytes: usize) => longest = bytes;
@@ -205,7 +211,7 @@ impl<H: Handler> Client<H> {
     async fn start(self, transport: Transport, child: Option<ChildProcess>) -> Result<AgentHandle> {
         let (ready, agent) = watch::channel(None);
         let capabilities = self.request.capabilities.clone();
-        let dispatcher = DispatcherState::new(capabilities, self.budget, self.longest, agent);
+        let dispatcher = DispatcherState::new(capabilities, Budget::new(self.budget, self.joins), self.longest, agent);
         let transport = transport.framing(self.framing);
         let transport = match self.tap {
             Some(tap) => transport.tap(move |direction, frame| tap(direction, frame)),

@@ -96,13 +96,13 @@ impl Drop for Expecting {
 impl DispatcherState {
     pub(crate) fn new(
         capabilities: ClientCapabilities,
-        budget: usize,
+        budget: Arc<Budget>,
         longest: usize,
         ready: watch::Receiver<Option<Weak<Shared>>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             queues: Mutex::default(),
-            budget: Budget::new(budget),
+            budget,
             longest,
             questions: Arc::new(Semaphore::new(MAX_ASKED_KIB as usize)),
             capabilities,

@@ -28,6 +28,8 @@ const LADDER: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(3),
 const MAX_UPDATE_BYTES: usize = 8 << 20;
 /// Updates that are not read yet take so many bytes; then the agent waits. Sessions read at once, so more of them would only be memory.
 const MAX_UNREAD_BYTES: usize = 1 << 20;
+/// Pieces of a message are joined if so many bytes are not read yet: we are behind.
+const JOINED_BYTES: usize = 16 << 10;
 /// An agent's process mostly ends a moment after its output does.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
@@ -283,6 +285,7 @@ impl Link {
             .framing(setup.framing)
             .longest_update(MAX_UPDATE_BYTES)
             .budget(MAX_UNREAD_BYTES)
+            .join_text_after(JOINED_BYTES)
             // There are deadlines of our own.
             .hello_deadline(setup.start_limit)
             .set_up_deadline(setup.start_limit)

@@ -16,13 +16,17 @@ const MAX_PARTS: usize = 500_000;
 
 /// So many bytes stay in memory, the rest is in a file without a name.
 const MEMORY: usize = 1 << 20;
+/// What was said last is written there in pieces of so many bytes, not word by word.
+const TAIL_BYTES: usize = 16 << 10;
 
 /// The agent's messages, in order.
 #[derive(Debug)]
 pub struct Said {
     /// What was said, one after the other.
     store: RefCell<SpooledTempFile>,
-    /// How many bytes that is.
+    /// The end of it, which is not written there yet.
+    tail: Vec<u8>,
+    /// How many bytes are in both.
     size: u64,
     messages: Vec<Saying>,
     /// The first of the turn that runs, or ran last.
@@ -44,7 +48,19 @@ impl Default for Said {
     fn default() -> Self {
         let store = RefCell::new(SpooledTempFile::new(MEMORY));
         let (messages, places, keys) = (Vec::new(), HashMap::new(), RandomState::new());
-        Self { store, size: 0, messages, first: 0, places, keys, parts: 0, run: false, at: 0, lost: false }
+        Self {
+            store,
+            tail: Vec::new(),
+            size: 0,
+            messages,
+            first: 0,
+            places,
+            keys,
+            parts: 0,
+            run: false,
+            at: 0,
+            lost: false,
+        }
     }
 }
 
@@ -130,7 +146,6 @@ impl Said {
     /// Some bytes of a message: whole characters from `from` on, at most `most` bytes.
     pub(super) fn piece(&self, number: usize, from: u64, most: usize) -> io::Result<String> {
         let Some(message) = self.messages.get(number) else { return Ok(String::new()) };
-        let mut store = self.store.borrow_mut();
         let (mut bytes, mut skip) = (Vec::new(), from);
         for &(start, length) in &message.parts {
             if skip >= length {
@@ -140,8 +155,7 @@ impl Said {
             let take = (length - skip).min((most - bytes.len()) as u64);
             let at = bytes.len();
             bytes.resize(at + take as usize, 0);
-            store.seek(SeekFrom::Start(start + skip))?;
-            store.read_exact(&mut bytes[at..])?;
+            self.read(start + skip, &mut bytes[at..])?;
             skip = 0;
             if bytes.len() == most {
                 break;
@@ -195,14 +209,12 @@ impl Said {
     }
 
     fn one(&self, message: &Saying, give: &mut impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
-        let mut store = self.store.borrow_mut();
         let mut buffer = vec![0; PIECE];
         for &(start, length) in &message.parts {
             let (mut at, end) = (start, start + length);
             while at < end {
                 let piece = &mut buffer[..(end - at).min(PIECE as u64) as usize];
-                store.seek(SeekFrom::Start(at))?;
-                store.read_exact(piece)?;
+                self.read(at, piece)?;
                 // The last character may be cut; it comes with the next piece.
                 let whole = match std::str::from_utf8(piece) {
                     Ok(text) => text,
@@ -214,6 +226,18 @@ impl Said {
             }
         }
         Ok(())
+    }
+
+    fn read(&self, from: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let written = self.size - self.tail.len() as u64;
+        let (stored, tail) = bytes.split_at_mut(bytes.len().min(written.saturating_sub(from) as usize));
+        if !stored.is_empty() {
+            let mut store = self.store.borrow_mut();
+            store.seek(SeekFrom::Start(from))?;
+            store.read_exact(stored)?;
+        }
+        let skip = from.saturating_sub(written) as usize;
+        (&self.tail[skip.min(self.tail.len())..]).read_exact(tail)
     }
 
     /// The place of a message, and whether it is new.
@@ -245,11 +269,16 @@ impl Said {
         if text.is_empty() {
             return;
         }
-        let store = self.store.get_mut();
         let (start, length) = (self.size, text.len() as u64);
-        if store.seek(SeekFrom::Start(start)).and_then(|_| store.write_all(text.as_bytes())).is_err() {
-            self.lost = true;
-            return;
+        self.tail.extend_from_slice(text.as_bytes());
+        if self.tail.len() >= TAIL_BYTES {
+            let (store, begin) = (self.store.get_mut(), start + length - self.tail.len() as u64);
+            if store.seek(SeekFrom::Start(begin)).and_then(|_| store.write_all(&self.tail)).is_err() {
+                self.lost = true;
+                self.tail.truncate((start - begin) as usize);
+                return;
+            }
+            self.tail = Vec::new();
         }
         self.size += length;
         match self.messages[at].parts.last_mut() {

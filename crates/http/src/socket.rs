@@ -1,6 +1,7 @@
 //! One WebSocket as a transport, the same for both sides: a text frame is a message, silence is tested, the end is said.
 
 use crate::look::{Sight, look};
+use crate::server::coming::Coming;
 use crate::{PING_EVERY, SILENCE};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -37,12 +38,12 @@ enum Out {
     Close(CloseCode, &'static str),
 }
 
-/// A transport over an open socket. `stop` ends it when it becomes true; `door` is what a server demands before it opens;
-/// `ended` hears why reading ended, if not in good order.
+/// A transport over an open socket. `stop` ends it when it becomes true; `coming` counts what a client sends, which has
+/// to say hello first; `ended` hears why reading ended, if not in good order.
 pub(crate) fn transport<S>(
     socket: WebSocketStream<S>,
     stop: watch::Receiver<bool>,
-    door: bool,
+    coming: Option<Arc<Coming>>,
     ended: impl Fn(String) + Send + 'static,
 ) -> Transport
 where
@@ -50,10 +51,10 @@ where
 {
     let (sink, stream) = socket.split();
     let (out, queue) = mpsc::channel(QUEUE);
-    let door = door.then(Arc::<Door>::default);
+    let door = coming.is_some().then(Arc::<Door>::default);
     tokio::spawn(write(sink, queue, stop));
     let silent_at = Instant::now() + SILENCE;
-    let reader = Reader { stream, out: out.clone(), door: door.clone(), silent_at, ended: Box::new(ended) };
+    let reader = Reader { stream, out: out.clone(), door: door.clone(), coming, silent_at, ended: Box::new(ended) };
     Transport::messages(reader, Writer { out: Some(out), door })
 }
 
@@ -125,6 +126,7 @@ struct Reader<S> {
     stream: SplitStream<WebSocketStream<S>>,
     out: mpsc::Sender<Out>,
     door: Option<Arc<Door>>,
+    coming: Option<Arc<Coming>>,
     silent_at: Instant,
     ended: Box<dyn Fn(String) + Send>,
 }
@@ -150,6 +152,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Reader<S> {
                 }
             };
             self.silent_at = Instant::now() + SILENCE;
+            // Pings may come between the parts of a message; they keep nothing waiting for ever.
+            if let Some(coming) = &self.coming {
+                match &message {
+                    Some(Ok(Message::Text(_) | Message::Binary(_))) => coming.is_whole(),
+                    Some(Ok(Message::Ping(words) | Message::Pong(words))) => coming.is_beside(words.len()),
+                    _ => {}
+                }
+                if coming.due().is_some_and(|due| due < Instant::now()) {
+                    return self.refuse(CloseCode::Policy, "the message took too long");
+                }
+            }
             match message {
                 Some(Ok(Message::Text(text))) => match self.door.as_ref().map_or(Ok(None), |door| door.enter(&text)) {
                     Ok(None) => return Ok(Some(text.as_bytes().to_vec())),
@@ -174,7 +187,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Reader<S> {
                     tracing::debug!(%why, "the WebSocket can't be followed");
                     return self.refuse(CloseCode::Protocol, "this is no WebSocket protocol");
                 }
-                Some(Err(error)) => return Err(io::Error::other(error)),
+                Some(Err(error)) => {
+                    // Whether it broke, or more came than there is room for: nothing is read any more, and that is said.
+                    drop(self.out.try_send(Out::Close(CloseCode::Policy, "nothing more is read")));
+                    return Err(io::Error::other(error));
+                }
             }
         }
     }

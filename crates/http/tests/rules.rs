@@ -488,6 +488,7 @@ async fn who_may_ask() {
         ("46 its name", &[bearer, "host: box.lan"], 200),
         ("46 another name", &[bearer, "host: evil.example"], 403),
         ("46 another name with ours in front", &[bearer, "host: 127.0.0.1@evil.example"], 403),
+        ("46 another name behind our port", &[bearer, "host: 127.0.0.1:7717.evil.example"], 403),
         ("46 another address", &[bearer, "host: 10.0.0.1"], 403),
         ("47 no credential", &[], 401),
         ("48 a wrong one", &["authorization: Bearer wrong"], 401),

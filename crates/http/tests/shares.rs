@@ -128,3 +128,102 @@ async fn those_who_read_nothing_share_a_budget_and_hold_up_nobody() {
     let waiting = running.server.waiting_bytes();
     assert!(waiting <= (16 << 20) + 8 * (3 << 20), "{waiting}");
 }
+
+/// A WebSocket by hand.
+async fn socket(running: &Running, token: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(running.address).await.unwrap();
+    let head = format!(
+        "GET /acp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    while !answer.contains("\r\n\r\n") {
+        let mut some = [0; 1024];
+        let count = timeout(SOON, socket.read(&mut some)).await.unwrap().unwrap();
+        answer += &String::from_utf8_lossy(&some[..count]);
+    }
+    assert!(answer.contains(" 101 "), "{answer}");
+    socket
+}
+
+/// Sends the first part of a message that does not end, with a pong after every part. False if the other side has enough.
+async fn pour(socket: &mut TcpStream, parts: usize) -> bool {
+    for number in 0..parts {
+        let length = 1_u64 << 18;
+        let mut bytes = vec![if number == 0 { 1 } else { 0 }, 0x80 | 127];
+        bytes.extend(length.to_be_bytes());
+        bytes.extend([0; 4]);
+        bytes.resize(bytes.len() + length as usize, b' ');
+        bytes.extend([0x8a, 0x80, 0, 0, 0, 0]);
+        if timeout(SOON, socket.write_all(&bytes)).await.unwrap().is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a socket was ended by the other side.
+async fn is_over(socket: &mut TcpStream) -> bool {
+    let read = async {
+        let mut some = [0; 1024];
+        while let Ok(count) = socket.read(&mut some).await {
+            if count == 0 {
+                break;
+            }
+        }
+    };
+    timeout(SOON, read).await.is_ok()
+}
+
+#[tokio::test]
+async fn messages_that_never_end_have_a_share_of_the_memory() {
+    let mut limits = Limits::default();
+    (limits.guest_coming_bytes, limits.all_coming_bytes) = (8 << 20, 12 << 20);
+    let running = start(Rules { limits, ..Rules::default() }, tokens().with("you", "other"), serve).await;
+    let mut first = socket(&running, TOKEN).await;
+    assert!(pour(&mut first, 24).await);
+    let mut second = socket(&running, TOKEN).await;
+    assert!(!pour(&mut second, 40).await || is_over(&mut second).await, "it may have all the memory");
+    // What was given up is there again, also for others, and requests have the same share.
+    let mut third = socket(&running, "other").await;
+    assert!(pour(&mut third, 16).await);
+    assert!(is_refused(&running).await);
+    drop((first, third));
+    let again = async {
+        while is_refused(&running).await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(SOON, again).await.unwrap();
+}
+
+/// Whether there is no room for a body of 4 MiB. None is sent: it is refused before, or waited for.
+async fn is_refused(running: &Running) -> bool {
+    let mut socket = TcpStream::connect(running.address).await.unwrap();
+    let head = format!(
+        "POST /acp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nauthorization: Bearer {TOKEN}\r\ncontent-length: {}\r\n\r\n",
+        4 << 20
+    );
+    socket.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    match timeout(Duration::from_secs(1), socket.read_exact(&mut answer)).await {
+        Ok(read) => {
+            read.unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 429");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_takes_too_long_ends_its_socket() {
+    let mut limits = Limits::default();
+    limits.body_time = Duration::from_millis(200);
+    let running = start(Rules { limits, ..Rules::default() }, tokens(), serve).await;
+    let mut slow = socket(&running, TOKEN).await;
+    assert!(pour(&mut slow, 2).await);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!pour(&mut slow, 1).await || is_over(&mut slow).await);
+}

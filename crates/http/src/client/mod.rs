@@ -194,7 +194,7 @@ impl Remote {
         };
         let trouble = Arc::clone(&self.trouble);
         let ended = move |why: String| trouble.locked().why = Some(format!("{host}: {why}"));
-        Ok(socket::transport(socket, watch::channel(false).1, false, ended))
+        Ok(socket::transport(socket, watch::channel(false).1, None, ended))
     }
 
     /// The headers of every request over HTTP.

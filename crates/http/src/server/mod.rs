@@ -1,5 +1,6 @@
 //! The server's side: it listens, lets in whom it is told to, and hands out one [`Transport`] for each client connection.
 
+pub(crate) mod coming;
 mod connection;
 mod events;
 mod listen;
@@ -110,6 +111,10 @@ pub struct Limits {
     pub kept_bytes: usize,
     /// What waits for all readers together, in bytes. Beyond that each connection has the same share of it.
     pub all_waiting_bytes: usize,
+    /// What one guest has sent of messages that are not whole yet, in bytes.
+    pub guest_coming_bytes: usize,
+    /// What all guests have.
+    pub all_coming_bytes: usize,
     /// Sockets, of whatever kind.
     pub sockets: usize,
     /// Sockets on which nobody was let in yet. If one more comes, the oldest goes.
@@ -128,7 +133,7 @@ pub struct Limits {
     pub open_requests: usize,
     /// For the head of a request, and the handshake before it.
     pub head_time: Duration,
-    /// For the body of a request.
+    /// For the body of a request, and a message on a WebSocket.
     pub body_time: Duration,
     /// For the answer to `initialize`.
     pub hello_time: Duration,
@@ -151,6 +156,8 @@ impl Default for Limits {
             waiting_bytes: 64 << 20,
             kept_bytes: 4 << 20,
             all_waiting_bytes: 256 << 20,
+            guest_coming_bytes: 96 << 20,
+            all_coming_bytes: 256 << 20,
             sockets: 1024,
             strangers: 256,
             guest_sockets: 256,
@@ -213,6 +220,8 @@ struct Inner {
     guest_places: Arc<Counts>,
     strangers: Strangers,
     guest_sockets: Arc<Counts>,
+    /// The bytes of messages that are not whole yet.
+    coming: Arc<Counts>,
     /// The bytes that wait for readers, of all connections.
     waiting: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
@@ -239,6 +248,7 @@ impl Server {
             guest_places: Arc::default(),
             strangers: Strangers::default(),
             guest_sockets: Arc::default(),
+            coming: Arc::default(),
             waiting: Arc::default(),
             stop: watch::Sender::new(false),
             sockets: watch::Sender::new(()),

@@ -3,6 +3,7 @@
 // A refusal is an answer as any other, and no larger.
 #![allow(clippy::result_large_err)]
 
+use super::coming::{Coming, Counted};
 use super::connection::{self, Connection, NoStream, Refused, Writer};
 use super::events::Events;
 use super::shares::Caller;
@@ -129,7 +130,7 @@ async fn post(server: &Server, head: &Parts, body: Incoming, guest: Guest) -> Re
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
         return Err(told(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json"));
     }
-    let text = whole(server, body).await?;
+    let text = whole(server, &guest, body).await?;
     let Ok(text) = String::from_utf8(text) else { return Err(bad("the body is not UTF-8")) };
     let Some(sight) = look(&text) else { return Err(bad("the body is not a JSON-RPC message")) };
     let rules = &server.0.rules;
@@ -174,12 +175,15 @@ async fn post(server: &Server, head: &Parts, body: Incoming, guest: Guest) -> Re
 }
 
 /// The whole body, within its limits.
-async fn whole(server: &Server, body: Incoming) -> Result<Vec<u8>, Answer> {
+async fn whole(server: &Server, guest: &Guest, body: Incoming) -> Result<Vec<u8>, Answer> {
     let limits = server.limits();
     let large = || told(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has at most {} bytes", limits.body_bytes));
     if body.size_hint().lower() > limits.body_bytes as u64 {
         return Err(large());
     }
+    let size = body.size_hint().upper().map_or(limits.body_bytes, |size| size as usize);
+    let room = server.0.coming.take(guest, size, (limits.guest_coming_bytes, limits.all_coming_bytes));
+    let _room = room.ok_or_else(|| busy(StatusCode::TOO_MANY_REQUESTS, "too much is on its way"))?;
     match timeout(limits.body_time, Limited::new(body, limits.body_bytes).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes().into()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(large()),
@@ -199,7 +203,7 @@ impl Drop for Unanswered<'_> {
 
 /// A place for one more client.
 fn place_for(server: &Server, guest: &Guest) -> Result<connection::Place, Answer> {
-    let own = server.0.guest_places.take(guest, server.limits().guest_connections);
+    let own = server.0.guest_places.take(guest, 1, (server.limits().guest_connections, usize::MAX));
     let own =
         own.ok_or_else(|| busy(StatusCode::TOO_MANY_REQUESTS, "this token has all the connections that it may have"))?;
     let all = server.0.places.clone().try_acquire_owned().map_err(|_| later("there are too many connections"))?;
@@ -309,9 +313,19 @@ async fn upgrade(server: &Server, mut head: Parts, guest: Guest) -> Result<Answe
     let (stop, open) = (server.0.stop.subscribe(), server.0.sockets.subscribe());
     tokio::spawn(async move {
         let Ok(Ok(stream)) = timeout(server.limits().head_time, upgrade).await else { return };
-        let config = Some(socket::config(server.limits().message_bytes));
-        let stream = WebSocketStream::from_raw_socket(TokioIo::new(stream), Role::Server, config).await;
-        let transport = socket::transport(stream, stop, true, |_| {}).keep((place, std::sync::Mutex::new(open)));
+        let limits = server.limits();
+        let coming = Arc::new(Coming {
+            counts: Arc::clone(&server.0.coming),
+            guest: guest.clone(),
+            most: (limits.guest_coming_bytes, limits.all_coming_bytes),
+            time: limits.body_time,
+            state: Default::default(),
+        });
+        let stream = Counted { stream: TokioIo::new(stream), coming: Arc::clone(&coming) };
+        let config = Some(socket::config(limits.message_bytes));
+        let stream = WebSocketStream::from_raw_socket(stream, Role::Server, config).await;
+        let transport =
+            socket::transport(stream, stop, Some(coming), |_| {}).keep((place, std::sync::Mutex::new(open)));
         room.send(Arrival { id, guest, transport, streams: None });
     });
     Ok(answer)

@@ -10,22 +10,23 @@ use tieline_rpc::sync::Lock;
 #[derive(Default)]
 pub(super) struct Counts(Mutex<HashMap<Guest, usize>>);
 
-/// One of them, until it is dropped.
+/// Some of them, until it is dropped.
 pub(super) struct Share {
     counts: Arc<Counts>,
     guest: Guest,
+    amount: usize,
 }
 
 impl Counts {
-    /// One more for this guest; `None` if that would be more than its share.
-    pub fn take(self: &Arc<Self>, guest: &Guest, most: usize) -> Option<Share> {
+    /// So many more for this guest; `None` if that would be more than its share, or than there is for all.
+    pub fn take(self: &Arc<Self>, guest: &Guest, amount: usize, (each, all): (usize, usize)) -> Option<Share> {
         let mut counts = self.0.locked();
-        let count = counts.entry(guest.clone()).or_default();
-        if *count >= most.max(1) {
+        let fits = |used: usize, most: usize| used.saturating_add(amount) <= most.max(amount);
+        if !fits(counts.get(guest).copied().unwrap_or(0), each) || !fits(counts.values().sum(), all) {
             return None;
         }
-        *count += 1;
-        Some(Share { counts: Arc::clone(self), guest: guest.clone() })
+        *counts.entry(guest.clone()).or_default() += amount;
+        Some(Share { counts: Arc::clone(self), guest: guest.clone(), amount })
     }
 }
 
@@ -33,7 +34,7 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut counts = self.counts.0.locked();
         if let Some(count) = counts.get_mut(&self.guest) {
-            *count -= 1;
+            *count -= self.amount;
             if *count == 0 {
                 counts.remove(&self.guest);
             }
@@ -78,7 +79,7 @@ impl Caller {
     pub fn belongs(self: &Arc<Self>, guest: &Guest, counts: &Arc<Counts>, most: usize, strangers: &Strangers) -> bool {
         let mut share = self.share.locked();
         if share.is_none() {
-            *share = counts.take(guest, most);
+            *share = counts.take(guest, 1, (most, usize::MAX));
             if share.is_some() {
                 strangers.leave(self);
             }

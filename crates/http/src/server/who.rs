@@ -50,15 +50,13 @@ fn authority(head: &Parts) -> Option<String> {
     }
 }
 
-/// The host of `host:port`, without brackets.
+/// The host of `host:port`, without brackets. What stands where the port is has to be one.
 fn host_of(authority: &str) -> Option<&str> {
-    if authority.contains('@') {
-        return None;
-    }
-    if let Some(rest) = authority.strip_prefix('[') {
-        return rest.split_once(']').map(|(host, _)| host);
-    }
-    Some(authority.split_once(':').map_or(authority, |(host, _)| host))
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(bare) => bare.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    (rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())).then_some(host)
 }
 
 /// Asks the gate.

@@ -17,7 +17,8 @@ use tieline::process::{Limits, unheld};
 use tieline_client::agents::{self, AgentSpec};
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::journal::Journal;
-use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Parts};
+use tieline_client::live::{Desk, Ending, Failure, Frames, Notes, OnLost, Parts, Phase};
+use tieline_client::sanitize;
 use tieline_host::run::Size;
 use tieline_host::store::{NodeSettings, Postgres, Time};
 use tieline_serve::{
@@ -31,10 +32,6 @@ use tokio::signal::unix::{SignalKind, signal};
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 /// A session that nobody is on is let go after this time.
 const IDLE: Duration = Duration::from_mins(30);
-/// So many sessions are live at once.
-const MAX_SESSIONS: usize = 200;
-/// So many of them were opened with one token.
-const MAX_SESSIONS_EACH: usize = 100;
 /// The file with the tokens, in the state folder.
 const TOKENS: &str = "serve-tokens.json";
 /// The file with the answers to questions, in the state folder.
@@ -143,6 +140,14 @@ pub struct Arguments {
     /// How long turns that run may take to end when the server is told to, in seconds; prompts are refused meanwhile
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     drain: u64,
+
+    /// So many sessions are live at once; half of them can be of one token
+    #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u16).range(2..))]
+    sessions: u16,
+
+    /// So many clients are connected at once; a quarter of them can have one token
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u16).range(4..))]
+    clients: u16,
 
     /// Refuses what the draft of the transport refuses
     #[arg(long)]
@@ -304,12 +309,13 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
             journal
         }
     };
-    let launcher = Sessions {
+    let mut launcher = Sessions {
         config,
         journal: shared_journal,
         command: arguments.command.clone(),
         agent: arguments.agent.first().cloned(),
         protocol: arguments.protocol,
+        offered: Vec::new(),
         limits: agents::limits(arguments.max_processes, arguments.max_memory, arguments.max_cpu),
         live_each: arguments.max_sessions.filter(|most| *most > 0),
     };
@@ -318,14 +324,18 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
     for agent in std::iter::once(None).chain(names) {
         let wanted = Wanted { agent, cwd: folder.clone(), ..Wanted::default() };
         let found = Found::of(&launcher.wanted(&wanted), &launcher.config, &Notes::default()).await;
-        launcher.tell_limits(&found.map_err(|failure| (WRONG, failure.message.clone()))?.agent);
+        let found = found.map_err(|failure| (WRONG, failure.message.clone()))?;
+        launcher.tell_limits(&found.agent);
+        launcher.offered.push(found.key);
     }
+    // Where everybody is let in, everybody is one.
+    let share = |all: u16, part: u16| usize::from(if arguments.no_auth { all } else { all / part });
     let settings = Settings {
         folder: folder.clone(),
         roots,
         agents: arguments.agent.clone(),
-        max_sessions: MAX_SESSIONS,
-        max_sessions_each: MAX_SESSIONS_EACH,
+        max_sessions: arguments.sessions.into(),
+        max_sessions_each: share(arguments.sessions, 2),
         idle: IDLE,
     };
     let tokens = tokens()?;
@@ -347,12 +357,16 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
         Some(secure) => Listener::Tls(listener, secure),
         None => Listener::Tcp(listener),
     };
-    let rules = Rules {
+    let mut rules = Rules {
         strict: arguments.strict,
         hosts: arguments.allow_host,
         origins: arguments.allow_origin,
         ..Rules::default()
     };
+    let limits = &mut rules.limits;
+    (limits.connections, limits.guest_connections) = (arguments.clients.into(), share(arguments.clients, 4));
+    // A client over HTTP has several.
+    (limits.sockets, limits.guest_sockets) = (4 * limits.connections, 4 * limits.guest_connections);
     let stop = (told_to_end(arguments.drain), Duration::from_secs(arguments.drain));
     tieline_serve::serve(hub, door, rules, vec![listener], stop).await;
     Ok(())
@@ -457,6 +471,8 @@ struct Sessions {
     command: Vec<String>,
     agent: Option<String>,
     protocol: Option<Protocol>,
+    /// What the journal calls the agents that are served.
+    offered: Vec<String>,
     /// What each agent may take; its own limits count as well.
     limits: Limits,
     /// So many sessions of each agent are live.
@@ -511,6 +527,14 @@ impl Sessions {
         let (wanted, notes) = (self.wanted(&asked), Notes::default());
         warn(&self.config, &notes);
         let mut found = Found::of(&wanted, &self.config, &notes).await?;
+        // Whoever wrote the session down need not be who may start programs here: a row of a database, or a run of another agent.
+        if !self.offered.contains(&found.key) {
+            let why = format!(
+                "the session is one with `{}`, which this server does not offer",
+                sanitize::exact_line(&found.key)
+            );
+            return Err(Failure::new(Ending::Usage, Phase::Session, why));
+        }
         self.limit(&mut found.agent);
         let mcp = self.config.mcp_servers().await.map_err(|error| config_error(&error))?;
         let recording = found.recording().await?;

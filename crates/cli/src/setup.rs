@@ -105,7 +105,11 @@ impl Found {
     /// Finds the agent, the session and the folders.
     pub async fn of(wanted: &Wanted, config: &Config, notes: &Notes) -> Result<Self> {
         let journal = journal(wanted, notes).await?;
-        let entry = entry(wanted, config, journal.as_ref()).await?;
+        let mut entry = entry(wanted, config, journal.as_ref()).await?;
+        // In a database that others share anybody may have written it: no key of this machine goes there.
+        if let Some(entry) = entry.as_mut().filter(|_| wanted.journal.is_some()) {
+            entry.addresses.clear();
+        }
         if let (Some(journal), None) = (journal.clone(), &entry) {
             let (keep, notes) = (config.retention, notes.clone());
             // Beside the run: what is not removed when it ends is removed by the next.

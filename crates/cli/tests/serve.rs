@@ -530,3 +530,58 @@ fn limits_that_cannot_be_held_are_said_at_the_start() {
     let holds = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default().contains("cpu");
     assert!(holds || said.contains("The limits of the agent mine: CPU is not limited:"), "{said}");
 }
+
+/// An agent that notes that it was started.
+const NOTED: &str = r#"
+import json, sys
+open(sys.argv[1], "a").write("started\n")
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"initialize": {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}, "session/new": {"sessionId": "s"},
+        "session/load": {}, "session/prompt": {"stopReason": "end_turn"}}.get(message.get("method"))
+    if result is not None: print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_of_an_agent_that_is_not_offered_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["home", "project"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let note = folder.path().join("note").to_string_lossy().into_owned();
+    let agent = ["python3", "-c", NOTED, &note];
+    let told = tieline(&folder).args(["exec", "-F", "json", "a secret word", "--"]).args(agent).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let id = told["session"]["id"].as_str().unwrap().to_owned();
+    let starts = || std::fs::read_to_string(&note).unwrap().lines().count();
+    assert_eq!(starts(), 1);
+    let server = Server::start_in(folder, &[]);
+    let token = server.token("test", "use");
+    let client = server.connect("ws", &token, Dialect::V1, Person::default()).await.unwrap();
+    let refused = timeout(LONG, client.load(id.clone(), server.project())).await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains("which this server does not offer"), "{refused}");
+    assert_eq!(starts(), 1, "a client started it");
+    // Who may look on at what lives finds no words of what does not.
+    let search = async |role: &str| {
+        let token = server.token(role, role);
+        let client = server.connect("ws", &token, Dialect::V1, Person::default()).await.unwrap();
+        let query = serde_json::json!({"query": "secret"});
+        let found: serde_json::Value = timeout(LONG, client.call("_tieline/search", &query)).await.unwrap().unwrap();
+        found["hits"].as_array().unwrap().len()
+    };
+    assert_eq!((search("read").await, search("use").await), (0, 1));
+    // Where it is offered, it goes on.
+    let Server { folder, .. } = &server;
+    let mut other = tieline(folder);
+    other.args(["serve", "--no-auth", "--listen", "127.0.0.1:0", "--"]).args(agent).stdout(Stdio::piped());
+    let mut other = other.spawn().unwrap();
+    let lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    let link = lines.map(Result::unwrap).find(|line| line.contains("http://")).unwrap();
+    let remote = Remote::new(&format!("{}acp", link.trim().replace("http:", "ws:"))).unwrap();
+    let client = Client::new("test", "1").protocol(Protocol::Only(Dialect::V1));
+    let client = client.connect(remote.connect().await.unwrap()).await.unwrap();
+    timeout(LONG, client.load(id, server.project())).await.unwrap().unwrap();
+    assert_eq!(starts(), 2);
+    let _ = other.kill();
+    let _ = other.wait();
+}

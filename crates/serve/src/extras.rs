@@ -36,7 +36,7 @@ pub(crate) async fn answer(hub: &Hub, visitor: &Visitor, method: &str, params: &
     let params: Params = serde_json::from_str(params.get()).map_err(Error::invalid_params)?;
     let query = cut(&params.query, MAX_QUERY_CHARS);
     let value = match method {
-        "_tieline/search" => search(hub, &query).await,
+        "_tieline/search" => search(hub, visitor, &query).await,
         "_tieline/files" | "_tieline/undo" if visitor.role < Role::Use => {
             Err(Error::wire(-32603, "this token may only look on"))
         }
@@ -47,9 +47,12 @@ pub(crate) async fn answer(hub: &Hub, visitor: &Visitor, method: &str, params: &
     Ok(value.into())
 }
 
-async fn search(hub: &Hub, query: &str) -> Result<Value> {
+/// Whoever may only look on finds what lives: the others can't be looked at either.
+async fn search(hub: &Hub, visitor: &Visitor, query: &str) -> Result<Value> {
     let hits = hub.journal().search(query, MAX_FOUND).await.map_err(Error::internal)?;
-    let shown = hits.iter().filter(|hit| hub.allowed([Path::new(&hit.session.cwd)]).is_ok());
+    let may = |id: &str| visitor.role >= Role::Use || hub.live(id).is_some();
+    let shown = hits.iter().filter(|hit| may(hit.session.id.as_str()));
+    let shown = shown.filter(|hit| hub.allowed([Path::new(&hit.session.cwd)]).is_ok());
     let rows: Vec<Value> = shown
         .map(|hit| json!({ "sessionId": hit.session.id.as_str(), "turn": hit.turn, "snippet": sanitize::line(&hit.snippet) }))
         .collect();

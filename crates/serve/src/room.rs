@@ -352,6 +352,7 @@ impl Room {
             Event::Begun(number) => {
                 let mut people = self.people.locked();
                 (people.running, people.failed) = (Some(number), None);
+                people.answers.clear();
             }
             Event::Ended { stop, remarks, .. } => {
                 {

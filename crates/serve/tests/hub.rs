@@ -679,8 +679,8 @@ async fn files_and_terminals_are_those_of_the_opener_while_it_is_there() {
     let at_host = || std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, "of the host").unwrap();
     let (read, write) = (format!("read {file}"), format!("write {file} new"));
-    let (opener, second) = (Editor::default(), Editor::default());
-    let one = opener.visit(&place, Dialect::V1).await;
+    let (first, second) = (Editor::default(), Editor::default());
+    let one = first.visit(&place, Dialect::V1).await;
     let opened = one.open(place.work()).await.unwrap();
     let two = second.visit(&place, Dialect::V1).await;
     let (joined, _) = join(&two, opened.id(), &place.work()).await;
@@ -694,7 +694,7 @@ async fn files_and_terminals_are_those_of_the_opener_while_it_is_there() {
         told(session, &read, "did: of the editor").await;
         told(session, &write, "did: ").await;
         told(session, "run make", "exit: 7").await;
-        assert_eq!(opener.asked(), ["read", "write new", "run make"]);
+        assert_eq!(first.asked(), ["read", "write new", "run make"]);
     }
     assert_eq!(at_host(), "of the host");
     one.close().await;
@@ -703,10 +703,10 @@ async fn files_and_terminals_are_those_of_the_opener_while_it_is_there() {
     assert_eq!(at_host(), "new");
     // This machine is asked, and runs nothing: a test program can't be a supervisor.
     told(&joined, "run true", "refused: The command can't be started").await;
-    assert_eq!((opener.asked(), second.asked()), (Vec::new(), Vec::new()), "a second client is never asked");
+    assert_eq!((first.asked(), second.asked()), (Vec::new(), Vec::new()), "a second client is never asked");
     // Current version 2 has no words for them: such an opener is not asked.
-    let newest = opener.visit(&place, Dialect::V2).await;
+    let newest = first.visit(&place, Dialect::V2).await;
     told(&newest.open(place.work()).await.unwrap(), &read, "did: new").await;
-    assert!(opener.asked().is_empty());
+    assert!(first.asked().is_empty());
     place.hub.stop().await;
 }

@@ -2,7 +2,9 @@
 
 use crate::exec::ask::{Person, terminal_size};
 use crate::plain;
-use crate::setup::{Answers, Found, Permission, Wanted, agent_key, config_error, find_agent, services, warn};
+use crate::setup::{
+    Answers, Found, Permission, Wanted, agent_key, config_error, find_agent, services, unheld_limits, warn,
+};
 use crate::shared::{self, WRONG, here, session_name};
 use clap::{Args, ValueHint};
 use std::ffi::OsStr;
@@ -252,6 +254,9 @@ impl Sessions {
         let (wanted, notes) = (self.wanted(which), Notes::default());
         warn(config, &notes);
         let found = Found::of(&wanted, config, &notes).await?;
+        for words in unheld_limits(&found.agent) {
+            notes.warn(words);
+        }
         let mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
         let recording = found.recording().await?;
         let permission = Permission::of(&wanted, config, &found.cwd, found.agent.is_built_in())?;

@@ -1,6 +1,6 @@
 //! `tieline serve`: agents behind one address, for clients of the protocol and, with a web page, for people.
 
-use crate::setup::{self, Answers, Found, Permission, config_error, services, warn};
+use crate::setup::{self, Answers, Found, Permission, config_error, services, unheld_limits, warn};
 use crate::shared::{self, Failed, ListFormat, USAGE, WRONG, here, table};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use qrcode::{Color, EcLevel, QrCode};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::Protocol;
-use tieline::process::{Limits, unheld};
+use tieline::process::Limits;
 use tieline_client::agents::{self, AgentSpec};
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::journal::Journal;
@@ -495,15 +495,7 @@ impl Sessions {
     fn tell_limits(&self, agent: &AgentSpec) {
         let mut agent = agent.clone();
         self.limit(&mut agent);
-        let elsewhere = agent.address().is_some() && agent.limits != Limits::default();
-        let words = if elsewhere {
-            vec!["it runs elsewhere, where its processes, memory and CPU are not limited from here".to_owned()]
-        } else {
-            unheld(&agent.limits)
-        };
-        for words in words {
-            shared::note(format!("The limits of the agent {}: {words}.", agent.name));
-        }
+        unheld_limits(&agent).into_iter().for_each(shared::note);
     }
 
     fn wanted(&self, wanted: &Wanted) -> setup::Wanted {

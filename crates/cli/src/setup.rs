@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::Protocol;
+use tieline::process::unheld;
 use tieline_client::agents::{self, AgentSpec, BUILT_IN};
 use tieline_client::config::Config;
 use tieline_client::elicit::Asker;
@@ -204,6 +205,17 @@ pub fn config_error(error: &impl std::fmt::Display) -> Box<Failure> {
 pub fn warn(config: &Config, notes: &Notes) {
     let moved = config.permissions.notes.iter().cloned();
     config.held_back.iter().map(ToString::to_string).chain(moved).for_each(|note| notes.warn(note));
+}
+
+/// What of an agent's limits can't be held here.
+pub fn unheld_limits(agent: &AgentSpec) -> Vec<String> {
+    let elsewhere = agent.address().is_some() && agent.limits != tieline::process::Limits::default();
+    let words = if elsewhere {
+        vec!["it runs elsewhere, where its processes, memory and CPU are not limited from here".to_owned()]
+    } else {
+        unheld(&agent.limits)
+    };
+    words.iter().map(|words| format!("The limits of the agent {}: {words}.", agent.name)).collect()
 }
 
 /// Where sessions are kept. Without a place for them there is no record, unless one is needed.

@@ -515,7 +515,7 @@ fn limits_that_cannot_be_held_are_said_at_the_start() {
     for name in ["home/.config/tieline", "project"] {
         std::fs::create_dir_all(folder.path().join(name)).unwrap();
     }
-    let config = "[agents.mine]\ncommand = [\"cat\"]\nmax_cpu = 50\n\
+    let config = "[agents.mine]\ncommand = [\"false\"]\nmax_cpu = 50\n\
         [agents.far]\nurl = \"ws://127.0.0.1:9/acp\"\nmax_memory = 100\n";
     std::fs::write(folder.path().join("home/.config/tieline/config.toml"), config).unwrap();
     let mut command = tieline(&folder);
@@ -526,9 +526,13 @@ fn limits_that_cannot_be_held_are_said_at_the_start() {
     assert!(stopped.success());
     let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
     assert!(said.contains("The limits of the agent far: it runs elsewhere"), "{said}");
+    // Not by a server alone.
+    let run = tieline(&folder).args(["exec", "--agent", "mine", "hello"]).output().unwrap();
+    let said = said + &String::from_utf8(run.stderr).unwrap();
     // Where the machine lets us have a control group, there is nothing to say.
     let holds = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default().contains("cpu");
-    assert!(holds || said.contains("The limits of the agent mine: CPU is not limited:"), "{said}");
+    let mine = said.matches("The limits of the agent mine: CPU is not limited:").count();
+    assert!(holds || mine == 2, "{mine}: {said}");
 }
 
 /// An agent that notes that it was started.

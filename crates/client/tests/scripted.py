@@ -2,7 +2,7 @@
 # agent would not bear. HOW says how it takes sessions up again (resume, load, or not at all), COUNT is a file for how much it has sent.
 import json, os, sys
 HOW, COUNT = sys.argv[1], sys.argv[2]
-waiting, asked, number, sessions = {}, {}, 100, set()
+waiting, asked, terminals, number, sessions = {}, {}, {}, 100, set()
 def send(body): print(json.dumps({"jsonrpc": "2.0", **body}), flush=True)
 def say(session, text): send({"method": "session/update", "params": {"sessionId": session, "update": {
     "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}})
@@ -33,6 +33,14 @@ for line in sys.stdin:
                 "toolCall": {"toolCallId": "c1", "title": "Do it", "kind": "execute", "rawInput": {"command": "make"}},
                 "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"},
                             {"optionId": "no", "name": "No", "kind": "reject_once"}]}})
+        elif words.startswith(("read ", "write ", "run ")):
+            number += 1
+            asked[number] = (id, session)
+            what, rest = words.split(" ", 1)
+            path, _, text = rest.partition(" ")
+            method = {"read": "fs/read_text_file", "write": "fs/write_text_file", "run": "terminal/create"}[what]
+            more = {"read": {"path": path}, "write": {"path": path, "content": text}, "run": {"command": path}}[what]
+            send({"id": number, "method": method, "params": {"sessionId": session, **more}})
         elif words.endswith("wait"):
             if words.endswith("work and wait"):
                 say(session, "working")
@@ -58,5 +66,20 @@ for line in sys.stdin:
         end(waiting.pop(session), "cancelled")
     elif method is None and id in asked:
         prompt, session = asked.pop(id)
-        say(session, "answer: " + message["result"]["outcome"].get("optionId", "none"))
+        result = message.get("result") or {}
+        if "terminalId" in result:
+            asked[number := number + 1] = (prompt, session)
+            terminals[session] = result["terminalId"]
+            send({"id": number, "method": "terminal/wait_for_exit", "params": {"sessionId": session, **result}})
+            continue
+        if "error" in message:
+            say(session, "refused: " + message["error"]["message"])
+        elif "exitCode" in result:
+            say(session, f"exit: {result['exitCode']}")
+            release = {"sessionId": session, "terminalId": terminals.pop(session)}
+            send({"id": (number := number + 1), "method": "terminal/release", "params": release})
+        elif "outcome" in result:
+            say(session, "answer: " + result["outcome"].get("optionId", "none"))
+        else:
+            say(session, "did: " + result.get("content", ""))
         end(prompt)

@@ -103,18 +103,17 @@ mod tests {
     fn who_takes_too_much_is_ended_with_all_that_it_started() {
         let memory = Limits { memory: Some(64 << 20), ..Limits::default() };
         let processes = Limits { processes: Some(20), ..Limits::default() };
-        let eat = |size: &str| {
-            format!(
-                "setsid sleep 1000 & echo $!; python3 -c 'import sys; x = bytearray({size} << 20); sys.stdin.read()'"
-            )
-        };
-        let fork = |count: u32| format!("for i in $(seq {count}); do setsid sleep 1000 & done; echo $!; cat");
+        // The first tells its number before anything can be too much.
+        let first = "setsid sleep 1000 & echo $!;";
+        let eat = |size: u32| format!("{first} python3 -c 'import sys; x = bytearray({size} << 20); sys.stdin.read()'");
+        let fork = |count: u32| format!("{first} for i in $(seq {count}); do setsid sleep 1000 & done; cat");
         // Together they take too much, not each of them.
-        let share = "for i in 1 2 3; do python3 -c 'x = bytearray(30 << 20); import time; time.sleep(1000)' & done; echo $!; cat";
+        let share = "python3 -c 'x = bytearray(30 << 20); import time; time.sleep(1000)' &";
+        let share = format!("{first} {share} {share} {share} cat");
         for (limits, script, expect) in [
-            (memory, eat("200"), Status::OutOfMemory),
-            (memory, share.to_owned(), Status::OutOfMemory),
-            (memory, eat("20"), Status::Code(0)),
+            (memory, eat(200), Status::OutOfMemory),
+            (memory, share, Status::OutOfMemory),
+            (memory, eat(20), Status::Code(0)),
             (processes, fork(300), Status::TooMany),
             (processes, fork(10), Status::Code(0)),
             (Limits { processes: Some(20), ..memory }, fork(300), Status::TooMany),

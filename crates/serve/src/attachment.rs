@@ -18,6 +18,7 @@ use tieline::schema::{
     ConfigOption, ConfigValue, ContentBlock, Meta, Raw, SessionId, Severity, State, StateUpdate, StopReason, Update,
 };
 use tieline::{Error, Result};
+use tieline_client::live::Opener;
 use tieline_host::store::{Follow, Stored};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -57,7 +58,7 @@ impl Drop for Counted<'_> {
 /// Why a client comes to a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It opens it.
+    /// It opens it: what it offers the agent of files and terminals is served there.
     Opens,
     /// It takes it up.
     TakesUp,
@@ -88,6 +89,8 @@ pub(crate) struct Attachment {
     person: Arc<Person>,
     role: Role,
     waiting: Waiting,
+    /// Its files and terminals are the session's.
+    opener: Option<Opener>,
     /// Passes on what the session tells.
     task: Option<AbortHandle>,
 }
@@ -95,6 +98,7 @@ pub(crate) struct Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         self.task.iter().for_each(AbortHandle::abort);
+        self.opener.iter().for_each(Opener::left);
         self.room.leave(&self.person);
     }
 }
@@ -110,7 +114,12 @@ impl Attachment {
         let Some(person) = room.arrive(takes, name) else { return Ok(None) };
         let waiting = Waiting::default();
         // It is made before anything is told: if that fails, the client has left.
-        let mut attachment = Self { room: Arc::clone(&room), person, role, waiting: Arc::clone(&waiting), task: None };
+        let mut attachment =
+            Self { room: Arc::clone(&room), person, role, waiting: Arc::clone(&waiting), opener: None, task: None };
+        if let (Way::Opens, Some(seat)) = (way, room.seat()) {
+            seat.opener().is(session.client());
+            attachment.opener = Some(seat.opener().clone());
+        }
         let (options, commands) = room.facts().await?;
         let log = Log::open(Arc::clone(&room), after, replay).await?;
         let (head, upto) = (log.head, if replay { log.head } else { log.known.seq.min(log.head) });

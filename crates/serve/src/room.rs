@@ -19,7 +19,7 @@ use tieline::{Error, Result};
 use tieline_client::elicit::{Consent, Filled};
 use tieline_client::journal::{Journal, NOTICE, Said};
 use tieline_client::live::{
-    Asked, Ending, Event, Events, Failure, Link, Part, Phase, Reply, Session, SessionFacts, State, What,
+    Asked, Ending, Event, Events, Failure, Link, Opener, Part, Phase, Reply, Session, SessionFacts, State, What,
 };
 use tieline_host::store::{self, Stored, new_id};
 use tokio::sync::{oneshot, watch};
@@ -73,6 +73,11 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    /// Who opened the session.
+    pub(crate) fn opener(&self) -> &Opener {
+        self.link.opener()
+    }
+
     pub(crate) fn facts(&self) -> Facts {
         self.live.agent().map(|agent| (agent.options(), agent.commands())).unwrap_or_default()
     }
@@ -347,6 +352,7 @@ impl Room {
             Event::Begun(number) => {
                 let mut people = self.people.locked();
                 (people.running, people.failed) = (Some(number), None);
+                people.answers.clear();
             }
             Event::Ended { stop, remarks, .. } => {
                 {

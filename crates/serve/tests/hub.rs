@@ -10,8 +10,9 @@ use tempfile::TempDir;
 use tieline::client::{AgentHandle, Client, Handler, Session};
 use tieline::rpc::Event;
 use tieline::schema::{
-    ClientCapabilities, Dialect, Item, ListRequest, McpServer, Meta, NewSessionRequest, PermissionOutcome,
-    PermissionRequest, Protocol, ResumeRequest, StopReason, Transcript, Update,
+    ClientCapabilities, CreateTerminalRequest, Dialect, ExitStatus, Item, ListRequest, McpServer, Meta,
+    NewSessionRequest, PermissionOutcome, PermissionRequest, Protocol, ReadTextFileRequest, ResumeRequest, StopReason,
+    TerminalRequest, Transcript, Update, WriteTextFileRequest,
 };
 use tieline::{Error, Transport};
 use tieline_client::agents::AgentSpec;
@@ -612,4 +613,100 @@ async fn a_client_attaches_to_what_lives_and_detaches_from_it() {
         assert_eq!(say(&opened, "and on").await.0, "heard: and on", "{dialect}: the session goes on");
         place.hub.stop().await;
     }
+}
+
+/// Has files and terminals of its own, and says yes.
+#[derive(Clone, Default)]
+struct Editor {
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Editor {
+    fn note(&self, what: impl Into<String>) {
+        self.asked.lock().unwrap().push(what.into());
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+
+    async fn visit(&self, place: &Place, dialect: Dialect) -> AgentHandle {
+        let (ours, theirs) = Transport::memory();
+        let (hub, visitor) = (place.hub.clone(), Visitor { name: "editor".into(), role: Role::Use });
+        tokio::spawn(async move { hub.serve(theirs, visitor).await });
+        let client = Client::new("test", "1").handler(self.clone()).protocol(Protocol::Only(dialect));
+        let client = client.offer(|can| (can.fs_read, can.fs_write, can.terminal) = (true, true, true));
+        timeout(LONG, client.connect(ours)).await.unwrap().unwrap()
+    }
+}
+
+impl Handler for Editor {
+    async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
+        PermissionOutcome::selected(
+            request.options.iter().find(|option| option.kind.allows()).unwrap().option_id.clone(),
+        )
+    }
+
+    async fn read_text_file(&self, _: ReadTextFileRequest) -> tieline::Result<String> {
+        self.note("read");
+        Ok("of the editor".into())
+    }
+
+    async fn write_text_file(&self, request: WriteTextFileRequest) -> tieline::Result<()> {
+        self.note(format!("write {}", request.content));
+        Ok(())
+    }
+
+    async fn create_terminal(&self, request: CreateTerminalRequest) -> tieline::Result<String> {
+        self.note(format!("run {}", request.command));
+        Ok("terminal-1".into())
+    }
+
+    async fn wait_for_terminal_exit(&self, request: TerminalRequest) -> tieline::Result<ExitStatus> {
+        assert_eq!(request.terminal_id, "terminal-1");
+        Ok(ExitStatus { exit_code: Some(7), ..ExitStatus::default() })
+    }
+
+    async fn release_terminal(&self, _: TerminalRequest) -> tieline::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_and_terminals_are_those_of_the_opener_while_it_is_there() {
+    let place = place(LONG);
+    let file = format!("{}/a.txt", place.work());
+    let at_host = || std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, "of the host").unwrap();
+    let (read, write) = (format!("read {file}"), format!("write {file} new"));
+    let (first, second) = (Editor::default(), Editor::default());
+    let one = first.visit(&place, Dialect::V1).await;
+    let opened = one.open(place.work()).await.unwrap();
+    let two = second.visit(&place, Dialect::V1).await;
+    let (joined, _) = join(&two, opened.id(), &place.work()).await;
+    let told = async |session: &Session, words: &str, expect: &str| {
+        // What others were told meanwhile is read first.
+        let (text, _) = say(session, words).await;
+        assert!(text.ends_with(expect), "{words}: {text}");
+    };
+    // Whoever prompts.
+    for session in [&opened, &joined] {
+        told(session, &read, "did: of the editor").await;
+        told(session, &write, "did: ").await;
+        told(session, "run make", "exit: 7").await;
+        assert_eq!(first.asked(), ["read", "write new", "run make"]);
+    }
+    assert_eq!(at_host(), "of the host");
+    one.close().await;
+    told(&joined, &read, "did: of the host").await;
+    told(&joined, &write, "did: ").await;
+    assert_eq!(at_host(), "new");
+    // This machine is asked, and runs nothing: a test program can't be a supervisor.
+    told(&joined, "run true", "refused: The command can't be started").await;
+    assert_eq!((first.asked(), second.asked()), (Vec::new(), Vec::new()), "a second client is never asked");
+    // Current version 2 has no words for them: such an opener is not asked.
+    let newest = first.visit(&place, Dialect::V2).await;
+    told(&newest.open(place.work()).await.unwrap(), &read, "did: new").await;
+    assert!(first.asked().is_empty());
+    place.hub.stop().await;
 }

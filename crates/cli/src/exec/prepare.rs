@@ -7,7 +7,7 @@ use super::input::Given;
 use super::lines::rows;
 use super::printer::Printer;
 use super::style::Style;
-use crate::setup::{Answers, Found, Permission, Result, config_error, services, usage, warn};
+use crate::setup::{Answers, Found, Permission, Result, config_error, services, unheld_limits, usage, warn};
 use clap::Args as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,6 +42,9 @@ pub async fn prepare(
     let Given { prompt, servers } = Given::read(arguments, teller).await?;
     let wanted = arguments.wanted();
     let mut found = Found::of(&wanted, config, notes).await?;
+    for words in unheld_limits(&found.agent) {
+        notes.warn(words);
+    }
     // What these files say is started outside a sandbox: the agent keeps its commands from files that variables name.
     let files = arguments.mcp_config.iter().filter_map(|file| std::path::absolute(file).ok());
     let files: Vec<_> = files.inspect(|file| tieline_host::sandbox::reads(file)).collect();

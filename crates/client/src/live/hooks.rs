@@ -1,9 +1,9 @@
 //! Between the agent and the services: what was decided is written down before the agent is told, and the watch over the
 //! files of the turn hears what is allowed and written.
 
-use super::Frames;
 use super::limits::IdleTimer;
 use super::session::Seat;
+use super::{Frames, Opener};
 use crate::Future;
 use crate::services::{Services, Watching};
 use crate::undo::Watch;
@@ -54,6 +54,8 @@ pub(super) struct Hooked {
     pub(super) idle: IdleTimer,
     pub(super) frames: Arc<Frames>,
     pub(super) seats: Watched,
+    /// What it serves is none of ours: neither our rules nor undo are about its machine.
+    pub(super) opener: Opener,
     /// How many terminals were begun.
     pub(super) started: AtomicU64,
 }
@@ -85,6 +87,9 @@ impl Handler for Hooked {
 
     async fn read_text_file(&self, request: ReadTextFileRequest) -> Result<String> {
         let (_waits, session) = (self.idle.waits(), request.session_id.clone());
+        if let Some(read) = self.opener.read(&request).await {
+            return read;
+        }
         let read = self.services.read_text_file(request).await;
         self.write_down(&session).await;
         read
@@ -92,6 +97,9 @@ impl Handler for Hooked {
 
     async fn write_text_file(&self, request: WriteTextFileRequest) -> Result<()> {
         let (_waits, session, path) = (self.idle.waits(), request.session_id.clone(), request.path.clone());
+        if let Some(written) = self.opener.write(&request).await {
+            return written;
+        }
         let allowed = self.services.allow_write(request).await;
         let watch = self.write_down(&session).await;
         // Nothing is remembered of what was refused: it would cost more with each refusal.
@@ -104,6 +112,9 @@ impl Handler for Hooked {
 
     async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {
         let _waits = self.idle.waits();
+        if let Some(started) = self.opener.start(&request).await {
+            return started;
+        }
         let allowed = self.services.allow_terminal(&request).await;
         let watch = self.write_down(&request.session_id).await;
         let allowed = allowed?;
@@ -128,6 +139,9 @@ impl Handler for Hooked {
 
     async fn terminal_output(&self, request: TerminalRequest) -> Result<TerminalOutputResponse> {
         let _waits = self.idle.waits();
+        if let Some(terminal) = self.opener.terminal(&request) {
+            return terminal.output().await;
+        }
         let output = self.services.terminal_output(request.clone()).await?;
         if output.exit_status.is_some() {
             self.command_ended(&request).await;
@@ -137,6 +151,9 @@ impl Handler for Hooked {
 
     async fn wait_for_terminal_exit(&self, request: TerminalRequest) -> Result<ExitStatus> {
         let _waits = self.idle.waits();
+        if let Some(terminal) = self.opener.terminal(&request) {
+            return terminal.wait().await;
+        }
         let exit = self.services.wait_for_terminal_exit(request.clone()).await?;
         self.command_ended(&request).await;
         Ok(exit)
@@ -144,6 +161,9 @@ impl Handler for Hooked {
 
     async fn kill_terminal(&self, request: TerminalRequest) -> Result<()> {
         let _waits = self.idle.waits();
+        if let Some(terminal) = self.opener.terminal(&request) {
+            return terminal.kill().await;
+        }
         self.services.kill_terminal(request.clone()).await?;
         self.command_ended(&request).await;
         Ok(())
@@ -151,6 +171,9 @@ impl Handler for Hooked {
 
     async fn release_terminal(&self, request: TerminalRequest) -> Result<()> {
         let _waits = self.idle.waits();
+        if let Some(released) = self.opener.release(&request).await {
+            return released;
+        }
         self.services.release_terminal(request).await
     }
 

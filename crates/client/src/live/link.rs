@@ -4,7 +4,9 @@ use super::hooks::{Hooked, Seats, Watched};
 use super::limits::IdleTimer;
 use super::open::login_needed;
 use super::session::Seat;
-use super::{AgentFacts, Ending, Event, Events, Failure, Frames, Notes, Opening, Part, Phase, Reached, Session};
+use super::{
+    AgentFacts, Ending, Event, Events, Failure, Frames, Notes, Opener, Opening, Part, Phase, Reached, Session,
+};
 use crate::agents::{AgentSpec, find_program};
 use crate::login::{self, Launch, Login, Next, is_needed, words};
 use crate::services::Services;
@@ -85,6 +87,7 @@ struct Inner {
     parts: Parts,
     idle: IdleTimer,
     seats: Seats,
+    opener: Opener,
     /// Held while it is started.
     starting: tokio::sync::Mutex<()>,
     up: Mutex<Up>,
@@ -103,8 +106,8 @@ struct Up {
 impl Link {
     /// An agent that is not started yet.
     pub fn new(setup: Setup, parts: Parts) -> Self {
-        let (idle, seats, starting, up) = Default::default();
-        Self(Arc::new(Inner { setup, parts, idle, seats, starting, up }))
+        let (idle, seats, opener, starting, up) = Default::default();
+        Self(Arc::new(Inner { setup, parts, idle, seats, opener, starting, up }))
     }
 
     /// Opens a session, or takes one up again, and says something at once if `prompt` is not empty. Must be called in a tokio
@@ -120,6 +123,11 @@ impl Link {
     /// What the agent's requests are answered by; its terminals can be watched there.
     pub fn services(&self) -> &Services {
         &self.parts().services
+    }
+
+    /// Who opened its session from elsewhere, and serves its files and terminals from there.
+    pub fn opener(&self) -> &Opener {
+        &self.0.opener
     }
 
     pub(crate) fn parts(&self) -> &Parts {
@@ -276,6 +284,7 @@ impl Link {
             idle: idle.clone(),
             frames: Arc::clone(&frames),
             seats,
+            opener: self.opener().clone(),
             started: AtomicU64::new(0),
         };
         Client::new("tieline", env!("CARGO_PKG_VERSION"))

@@ -91,7 +91,7 @@ impl Cluster {
         made.args(["--no-sync", "--auth=trust", "--username=tieline", "--encoding=UTF8", "--locale=C", "-D"]);
         let made = made.arg(folder.path().join("data")).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let also: String = addresses.iter().map(|address| format!(",{address}")).collect();
+        let also = addresses.iter().fold(String::new(), |all, address| all + "," + address);
         if !also.is_empty() {
             let mut who =
                 std::fs::OpenOptions::new().append(true).open(folder.path().join("data/pg_hba.conf")).unwrap();

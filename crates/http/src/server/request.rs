@@ -319,7 +319,7 @@ async fn upgrade(server: &Server, mut head: Parts, guest: Guest) -> Result<Answe
             guest: guest.clone(),
             most: (limits.guest_coming_bytes, limits.all_coming_bytes),
             time: limits.body_time,
-            state: Default::default(),
+            state: std::sync::Mutex::default(),
         });
         let stream = Counted { stream: TokioIo::new(stream), coming: Arc::clone(&coming) };
         let config = Some(socket::config(limits.message_bytes));

@@ -7,11 +7,15 @@ use crate::client::{AgentHandle, Handler, refuse};
 use crate::error::Result;
 use crate::{meta, wire};
 use std::sync::Arc;
+use tieline_rpc::Dropped;
 use tieline_rpc::sync::Lock as _;
 use tieline_schema::{
     ClientCall, ElicitRequest, ElicitResponse, PermissionOutcome, PermissionRequest, PermissionResponse, Raw,
     SessionId, data_field,
 };
+
+/// So much is told of a line that is no message.
+const MAX_TOLD_BYTES: usize = 80;
 
 /// Serves the agent with what the client serves.
 pub(super) struct Desk(pub(super) Arc<Shared>);
@@ -59,6 +63,17 @@ impl Handler for Desk {
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let session = request.scope.session().cloned();
         self.client(session).await?.ask(ClientCall::Elicit(Box::new(request)), None).await
+    }
+
+    fn dropped(&self, what: Dropped<'_>) {
+        self.0.unread(&match what {
+            Dropped::Line(line) => {
+                let head = String::from_utf8_lossy(&line[..line.len().min(MAX_TOLD_BYTES)]);
+                format!("a line of the agent's that is no message: {head}")
+            }
+            Dropped::Over(what) => format!("more of the agent's than is taken: {what}"),
+            Dropped::Bad(what) => format!("what the agent said wrong: {what}"),
+        });
     }
 
     async fn elicitation_complete(&self, elicitation_id: String) {

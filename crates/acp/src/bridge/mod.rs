@@ -29,6 +29,7 @@ use conversation::Conversation;
 use desk::Desk;
 use line::Line;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tieline_rpc::sync::Lock as _;
@@ -44,9 +45,13 @@ const DEFAULT_HELLO: Duration = Duration::from_secs(2 * 60);
 /// A cancelled turn gets this long to end in its own way.
 const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(30);
 
+/// So often it is told that something of the agent's can't be read.
+const MAX_UNREAD_TOLD: usize = 20;
+
 /// Everything that can get lost between two dialects, in words for people; docs/bridge.md has the table.
 mod loss {
     pub(super) const TOOLS: &str = "the files and terminals that the client offers: version 2 has no words for them";
+    pub(super) const REPLAY: &str = "sessions of before: the agent can't tell them again, as version 2 promises";
     pub(super) const LOGIN: &str = "ways to log in of a kind that version 1 does not know";
     pub(super) const OPTION: &str = "options of a kind that version 1 does not know";
     pub(super) const BACKGROUND: &str = "what goes on beside the turns";
@@ -104,7 +109,7 @@ impl Bridge {
         hello_deadline(limit: Duration) => hello_deadline = limit;
         /// How long the agent may take to end a turn that the client has cancelled; 30 seconds by default. Then the bridge ends it.
         cancel_grace(limit: Duration) => cancel_grace = limit;
-        /// Tells what is lost, once for each kind.
+        /// Tells what is lost, once for each kind; and what of the agent's could not be read, as it came, the first times.
         on_loss(tell: impl Fn(&str) + Send + Sync + 'static) => on_loss = Box::new(tell);
     }
 
@@ -123,8 +128,8 @@ impl Bridge {
 
     /// `near` leads to the client.
     async fn run(self, near: Transport, target: Target, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        let (reached, client, lines, told, over, failed) = Default::default();
-        let shared = Arc::new(Shared { settings: self, target, reached, client, lines, told, over, failed });
+        let (reached, client, lines, told, unread, over, failed) = Default::default();
+        let shared = Arc::new(Shared { settings: self, target, reached, client, lines, told, unread, over, failed });
         let over = shared.over.clone();
         let stop = async move { either(over.cancelled(), stop).await };
         let front = Server::new(Front(Arc::clone(&shared))).relaying();
@@ -147,6 +152,8 @@ struct Shared {
     lines: Mutex<HashMap<SessionId, Arc<Line>>>,
     /// What was said to be lost.
     told: Mutex<BTreeSet<&'static str>>,
+    /// How often something of the agent's could not be read.
+    unread: AtomicUsize,
     /// The agent is gone, or was never reached.
     over: Cancel,
     failed: OnceLock<Error>,
@@ -197,6 +204,13 @@ impl Shared {
         Ok(first)
     }
 
+    /// Something of the agent's can't be read.
+    fn unread(&self, what: &str) {
+        if self.unread.fetch_add(1, Ordering::Relaxed) < MAX_UNREAD_TOLD {
+            (self.settings.on_loss)(what);
+        }
+    }
+
     /// Says hello to the agent.
     async fn say(self: &Arc<Self>, hello: &InitializeRequest, protocol: Protocol) -> Result<AgentHandle> {
         let client = Client::default().handler(Desk(Arc::clone(self))).hello(hello.clone());
@@ -241,7 +255,9 @@ impl Shared {
         }
         let tools = hello.capabilities.has_tools() && !agent.hears_of_tools();
         let login = logins.len() < agent.auth_methods().len();
-        let mut lost = tools.then_some(loss::TOOLS).into_iter().chain(login.then_some(loss::LOGIN));
+        let replay = dialect == Dialect::V2 && !agent.capabilities().load;
+        let lost = [(tools, loss::TOOLS), (login, loss::LOGIN), (replay, loss::REPLAY)];
+        let mut lost = lost.into_iter().filter_map(|(is, what)| is.then_some(what));
         if let Err(error) = lost.try_for_each(|what| self.lose(what).map(drop)) {
             agent.close().await;
             return Err(error);

@@ -439,11 +439,12 @@ async fn what_the_agent_says_wrong_is_told_and_a_flood_of_it_is_not() {
     let prompt = ends.prompted(Dialect::V1).await;
     ends.agent.line("npm WARN deprecated").await;
     ends.update(json!({"sessionUpdate": "agent_message_chunk", "content": "no"})).await;
-    for _ in 0..100 {
-        ends.agent.line("again").await;
+    for number in 0..100 {
+        ends.agent.line(&format!("again {number}")).await;
     }
     ends.end(Dialect::V1, &prompt, "end_turn").await;
-    ends.client.turn_end(Dialect::V2, id).await;
+    let (_, seen) = ends.client.turn_end(Dialect::V2, id).await;
+    assert!(updates(&seen, "notice")[0]["title"].to_string().contains("npm WARN"), "{seen:?}");
     let lost = ends.lost();
     assert!(lost[0].ends_with("no message: npm WARN deprecated") && lost[1].contains("it can't be read"), "{lost:?}");
     assert_eq!(lost.len(), 20);

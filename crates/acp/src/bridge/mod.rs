@@ -29,7 +29,6 @@ use conversation::Conversation;
 use desk::Desk;
 use line::Line;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tieline_rpc::sync::Lock as _;
@@ -45,8 +44,8 @@ const DEFAULT_HELLO: Duration = Duration::from_secs(2 * 60);
 /// A cancelled turn gets this long to end in its own way.
 const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(30);
 
-/// So often it is told that something of the agent's can't be read.
-const MAX_UNREAD_TOLD: usize = 20;
+/// What of the agent's can't be read is told until so much was told.
+const MAX_TOLD: usize = 20;
 
 /// Everything that can get lost between two dialects, in words for people; docs/bridge.md has the table.
 mod loss {
@@ -86,8 +85,10 @@ pub struct Bridge {
 
 impl std::fmt::Debug for Bridge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Bridge");
-        shown.field("protocol", &self.protocol).field("lossless", &self.lossless).finish_non_exhaustive()
+        f.debug_struct("Bridge")
+            .field("protocol", &self.protocol)
+            .field("lossless", &self.lossless)
+            .finish_non_exhaustive()
     }
 }
 
@@ -109,7 +110,7 @@ impl Bridge {
         hello_deadline(limit: Duration) => hello_deadline = limit;
         /// How long the agent may take to end a turn that the client has cancelled; 30 seconds by default. Then the bridge ends it.
         cancel_grace(limit: Duration) => cancel_grace = limit;
-        /// Tells what is lost, once for each kind; and what of the agent's could not be read, as it came, the first times.
+        /// Tells what is lost, once for each kind; and what of the agent's could not be read, the first times.
         on_loss(tell: impl Fn(&str) + Send + Sync + 'static) => on_loss = Box::new(tell);
     }
 
@@ -128,8 +129,8 @@ impl Bridge {
 
     /// `near` leads to the client.
     async fn run(self, near: Transport, target: Target, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        let (reached, client, lines, told, unread, over, failed) = Default::default();
-        let shared = Arc::new(Shared { settings: self, target, reached, client, lines, told, unread, over, failed });
+        let (reached, client, lines, told, over, failed) = Default::default();
+        let shared = Arc::new(Shared { settings: self, target, reached, client, lines, told, over, failed });
         let over = shared.over.clone();
         let stop = async move { either(over.cancelled(), stop).await };
         let front = Server::new(Front(Arc::clone(&shared))).relaying();
@@ -151,9 +152,7 @@ struct Shared {
     client: watch::Sender<Option<ClientHandle>>,
     lines: Mutex<HashMap<SessionId, Arc<Line>>>,
     /// What was said to be lost.
-    told: Mutex<BTreeSet<&'static str>>,
-    /// How often something of the agent's could not be read.
-    unread: AtomicUsize,
+    told: Mutex<BTreeSet<String>>,
     /// The agent is gone, or was never reached.
     over: Cancel,
     failed: OnceLock<Error>,
@@ -197,18 +196,16 @@ impl Shared {
         if self.settings.lossless {
             return Err(Error::wire(-32603, format!("refused, because this would be lost: {what}")));
         }
-        let first = self.told.locked().insert(what);
+        Ok(self.tell(what))
+    }
+
+    /// Tells of something that is not passed on; true for the first time.
+    fn tell(&self, what: &str) -> bool {
+        let first = self.told.locked().insert(what.to_owned());
         if first {
             (self.settings.on_loss)(what);
         }
-        Ok(first)
-    }
-
-    /// Something of the agent's can't be read.
-    fn unread(&self, what: &str) {
-        if self.unread.fetch_add(1, Ordering::Relaxed) < MAX_UNREAD_TOLD {
-            (self.settings.on_loss)(what);
-        }
+        first
     }
 
     /// Says hello to the agent.

@@ -206,8 +206,8 @@ async fn tr_stdio_10_a_tap_sees_the_byte_order_mark() {
     for cut in 1..8 {
         let (mut near, far) = tokio::io::duplex(64);
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let sees = Arc::clone(&seen);
-        let tap = move |_, frame: &[u8]| sees.lock().unwrap().push(String::from_utf8_lossy(frame).into_owned());
+        let log = Arc::clone(&seen);
+        let tap = move |_, frame: &[u8]| log.lock().unwrap().push(String::from_utf8_lossy(frame).into_owned());
         let (mut reader, _writer) = tieline_rpc::Transport::stream(far).tap(tap).open();
         let bytes = "\u{feff}{\"a\":1}\n{}\n".as_bytes();
         let writing = tokio::spawn(async move {

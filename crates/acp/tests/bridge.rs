@@ -399,6 +399,19 @@ async fn a_lossless_bridge_refuses_in_words() {
     ends.agent.rest().await;
     assert!(ends.served.await.unwrap().is_err());
 
+    // A client of version 2 may take up any session, which this agent can't.
+    let poor = json!({"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []});
+    for lossless in [true, false] {
+        let mut ends = begin(Bridge::default().lossless(lossless), Dialect::V1);
+        let id = ends.client.ask("initialize", hello(Dialect::V2)).await;
+        let (greeting, _) = ends.agent.request("initialize").await;
+        ends.agent.reply(&greeting, poor.clone()).await;
+        let (answer, _) = ends.client.answer(id).await;
+        assert_eq!(answer["error"]["message"].to_string().contains("sessions of before"), lossless, "{answer}");
+        assert_eq!(ends.lost().len(), usize::from(!lossless), "{:?}", ends.lost());
+        assert!(ends.lost().iter().all(|what| PAGE.contains(&format!("| {what} |"))), "{:?}", ends.lost());
+    }
+
     // Nothing is lost until something is.
     let mut ends = begin(Bridge::default().lossless(true), Dialect::V2);
     let id = ends.client.ask("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}})).await;
@@ -417,6 +430,24 @@ async fn a_lossless_bridge_refuses_in_words() {
     let (answer, before) = ends.client.answer(id).await;
     assert_eq!(said(&before), "fine");
     assert!(answer["error"]["message"].as_str().unwrap().contains("updates and content"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_the_agent_says_wrong_is_told_and_a_flood_of_it_is_not() {
+    let mut ends = open(Dialect::V2, Dialect::V1).await;
+    let id = ends.client.prompt("s", "Go").await;
+    let prompt = ends.prompted(Dialect::V1).await;
+    ends.agent.line("npm WARN deprecated").await;
+    ends.update(json!({"sessionUpdate": "agent_message_chunk", "content": "no"})).await;
+    for number in 0..100 {
+        ends.agent.line(&format!("again {number}")).await;
+    }
+    ends.end(Dialect::V1, &prompt, "end_turn").await;
+    let (_, seen) = ends.client.turn_end(Dialect::V2, id).await;
+    assert!(updates(&seen, "notice")[0]["title"].to_string().contains("npm WARN"), "{seen:?}");
+    let lost = ends.lost();
+    assert!(lost[0].ends_with("no message: npm WARN deprecated") && lost[1].contains("it can't be read"), "{lost:?}");
+    assert_eq!(lost.len(), 20);
 }
 
 #[tokio::test]

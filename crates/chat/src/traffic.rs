@@ -43,7 +43,7 @@ impl Log {
     pub fn push(&self, direction: Direction, json: &str) {
         let (frames, judge, count) = &mut *self.0.locked();
         let from = if direction == Direction::In { Side::Agent } else { Side::Client };
-        let found = judge.frame(from, Some(&short(json))).into_iter().filter(Breach::is_must);
+        let found = judge.frame(from, short(json).as_bytes()).into_iter().filter(Breach::is_must);
         let breaches: Vec<String> = found.map(|breach| format!("{}: {}", breach.law, breach.said)).collect();
         *count += breaches.len();
         let mark = if direction == Direction::In { "◀" } else { "▶" };

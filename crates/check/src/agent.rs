@@ -5,17 +5,22 @@ mod sessions;
 mod turns;
 mod work;
 
-use crate::peer::{Peer, Settings, Stop, Turn, Why, is_ok, is_work, late};
+use crate::peer::{END, Peer, Settings, Stop, Turn, Why, is_work, late};
 use crate::probes;
-use crate::sheet::{Sheet, Verdict};
+use crate::sheet::{Finding, Sheet, Verdict};
 use crate::table::{Check, parts};
 use crate::witness::Witness;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tieline_schema::Dialect;
 use tieline_trace::Side;
 use tokio::sync::Semaphore;
+
+/// So long is waited for the end of an agent that is known to stay.
+const STAYED: Duration = Duration::from_millis(500);
+/// Why nothing else can be said of an agent whose answer to the hello is broken.
+const UNUSABLE: &str = "the answer to `initialize` can't be used: mend it first, then check again";
 
 /// Where a scenario is played.
 pub(crate) struct Stage {
@@ -28,6 +33,8 @@ pub(crate) struct Stage {
     offers: Value,
     /// As in [`Peer::mute`].
     pub mute: bool,
+    /// How long the agent gets to end.
+    end: Duration,
 }
 
 /// What is judged, and how.
@@ -49,51 +56,63 @@ pub struct Plan {
 pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     let mut sheet = Sheet::new(Side::Agent, dialect);
     let places = Arc::new(Semaphore::new(plan.parallel.max(1)));
-    match start(plan, dialect).await {
-        Ok(first) => sheet.merge(first),
-        Err(Stop(Why::Skip, why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
-        Err(stop) => sheet.dead = Some(stop.1),
-    }
-    if !sheet.is_judged() {
+    let end = start(plan, &mut sheet).await;
+    if !sheet.is_judged() || sheet.barred.is_some() {
         sheet.complete(&*plan.wanted);
         return sheet;
     }
     let mute = sheet.findings.contains_key("probe-extension-unknown");
-    let (mut tasks, mut named) = (tokio::task::JoinSet::new(), HashMap::new());
+    let mut tasks = Vec::new();
     for part in parts(Side::Agent).into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
         let (plan, places) = (plan.clone(), places.clone());
-        let task = tasks.spawn(async move {
+        let task = tokio::spawn(async move {
             let _place = places.acquire_owned().await;
-            let none = |why| (part, format!("there is no folder to work in: {why}"));
-            let mut stage = Stage::new(&plan, dialect, part).map_err(none)?;
-            stage.mute = mute;
+            let stage = Stage::new(&plan, dialect, part);
+            let mut stage = stage.map_err(|why| format!("there is no folder to work in: {why}"))?;
+            (stage.mute, stage.end) = (mute, end);
             let sheet = stage.play().await;
             (plan.progress)(dialect, part);
             Ok(sheet)
         });
-        named.insert(task.id(), part);
+        tasks.push((part, task));
     }
-    while let Some(done) = tasks.join_next().await {
-        match done.unwrap_or_else(|error| Err((named[&error.id()], error.to_string()))) {
+    for (part, task) in tasks {
+        match task.await.unwrap_or_else(|error| Err(error.to_string())) {
             Ok(done) => sheet.merge(done),
-            Err((part, why)) => sheet.leave(part, Verdict::KitAtFault, &why),
+            Err(why) => sheet.leave(part, Verdict::KitAtFault, &why),
         }
     }
     sheet.complete(&*plan.wanted);
     sheet
 }
 
-/// The agent can be started, and speaks this dialect. If it does not answer what it does not know, that is found out here, and once.
-async fn start(plan: &Plan, dialect: Dialect) -> Result<Sheet, Stop> {
+/// The agent can be started, and speaks this dialect. If it does not answer what it does not know, or does not end, that is found out here,
+/// and once: gives the time that it gets to end from here on.
+async fn start(plan: &Plan, sheet: &mut Sheet) -> Duration {
     // Without a folder each scenario says that there is none.
-    let Ok(mut stage) = Stage::new(plan, dialect, "start") else { return Ok(Sheet::new(Side::Agent, dialect)) };
-    stage.greeted().await?;
-    if let Err(stop @ Stop(Why::Late, _)) = stage.peer()?.canary().await {
+    let Ok(mut stage) = Stage::new(plan, sheet.dialect, "start") else { return END };
+    let greeted = stage.greeted().await;
+    if greeted.is_ok()
+        && let Some(peer) = &mut stage.peer
+        && let Err(stop @ Stop(Why::Late, _)) = peer.canary().await
+    {
         stage.add("probe-extension-unknown", Verdict::Broken, &stop.1);
         stage.blame(&stop);
     }
-    stage.done().await;
-    Ok(stage.sheet)
+    let end = if stage.done().await { END } else { STAYED };
+    let found = &stage.sheet.findings;
+    let faulty = found.contains_key("rpc-answer") && found.values().any(Finding::fails);
+    match greeted {
+        Err(Stop(Why::Unspoken, why)) => sheet.unspoken = Some(why),
+        // What is wrong with the answer is told; everything else has to wait.
+        Err(_) if faulty => stage.sheet.barred = Some(UNUSABLE.into()),
+        Err(stop) => sheet.dead = Some(stop.1),
+        Ok(()) => {}
+    }
+    if sheet.is_judged() {
+        sheet.merge(stage.sheet);
+    }
+    end
 }
 
 impl Stage {
@@ -101,7 +120,8 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir()?;
         std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n")?;
         let sheet = Sheet::new(Side::Agent, dialect);
-        Ok(Self { plan: plan.clone(), dialect, part, folder, peer: None, sheet, offers: json!({}), mute: false })
+        let (plan, offers) = (plan.clone(), json!({}));
+        Ok(Self { plan, dialect, part, folder, peer: None, sheet, offers, mute: false, end: END })
     }
 
     async fn play(mut self) -> Sheet {
@@ -141,7 +161,7 @@ impl Stage {
             Why::Late => "agent-answers",
             Why::Endless => "turn-ends",
             Why::Barred => "sessions-differ",
-            Why::Login | Why::Skip | Why::NotFor => return,
+            Why::Login | Why::Skip | Why::NotFor | Why::Unspoken => return,
         };
         self.add(id, Verdict::Broken, &stop.1);
     }
@@ -151,11 +171,10 @@ impl Stage {
     }
 
     async fn greeted(&mut self) -> Result<(), Stop> {
-        let offers = self.offers.clone();
-        let mut peer = Peer::greeted(&self.plan.settings, self.dialect, self.folder.path(), offers).await?;
+        let peer = Peer::start(&self.plan.settings, self.dialect, self.folder.path()).await?;
+        let peer = self.peer.insert(peer);
         peer.mute = self.mute;
-        self.peer = Some(peer);
-        Ok(())
+        peer.greet(&self.offers).await
     }
 
     pub async fn ready(&mut self) -> Result<Value, Stop> {
@@ -176,15 +195,17 @@ impl Stage {
         self.peer.as_mut().ok_or_else(|| Stop(Why::Skip, "there is no agent".into()))
     }
 
-    /// Ends the agent, and lets the laws look at what was said.
-    pub async fn done(&mut self) {
+    /// Ends the agent, and lets the laws look at what was said. False if it had to be killed.
+    pub async fn done(&mut self) -> bool {
+        let mut ended = true;
         if let Some(mut peer) = self.peer.take() {
-            peer.finish().await;
+            ended = peer.finish(self.end).await.is_some();
             peer.witness.judged(self.part, &mut self.sheet);
             for id in ["agent-answers", "agent-lives"] {
                 peer.witness.found(id, Verdict::Holds, "", self.part, &mut self.sheet);
             }
         }
+        ended
     }
 
     pub fn add(&mut self, id: &str, verdict: Verdict, said: &str) {
@@ -212,14 +233,14 @@ impl Stage {
         self.add(id, verdict, &said);
     }
 
-    /// A request has to be refused.
-    fn expect_refusal(&mut self, id: &str, reply: &Value) {
-        self.expect(id, reply["error"]["code"].is_i64(), || reply.to_string());
-    }
-
-    /// A request has to be granted.
-    fn expect_result(&mut self, id: &str, reply: &Value) {
-        self.expect(id, is_ok(reply), || reply["error"].to_string());
+    /// A request has to be refused, perhaps with this code. What is wrong with an error that has none is said by the laws.
+    pub fn expect_refusal(&mut self, id: &str, reply: &Value, code: Option<i64>) {
+        let found = reply["error"]["code"].as_i64();
+        if found.is_none() && reply.get("error").is_some() {
+            return self.add(id, Verdict::NotExercised, "the error has no `code` that can be read");
+        }
+        let fine = found.is_some() && (code.is_none() || found == code);
+        self.expect(id, fine, || format!("this came back: {reply}"));
     }
 
     /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end. One that was not surely under way may have

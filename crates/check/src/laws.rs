@@ -16,10 +16,16 @@ use tieline_trace::{Frame, Header, Kept, Side};
 
 /// So many requests of a side are remembered until they are answered.
 const MAX_ASKED: usize = 10_000;
-/// How it is told that an id came back as another one.
-pub(crate) const OTHER_ID: &str = "an answer with the id";
 /// So much is told of one thing that is wrong.
 const MAX_SAID_CHARS: usize = 1000;
+
+/// What is said of an agent that sends the number of version 2 back and speaks version 1.
+const ECHO: &str = "this is version 2, and the rest is in the words of version 1 (`agentCapabilities`): answer with 1, \
+    the version that is spoken, or speak version 2 (`capabilities`, `info`)";
+/// What is said of a frame that is no UTF-8, and of one with a byte order mark.
+const NOT_UTF8: &str = "a line that is not UTF-8: write text in UTF-8, and bytes in base64";
+const BYTE_ORDER_MARK: &str =
+    "a byte order mark (U+FEFF, the bytes EF BB BF) before the message: write UTF-8 without one";
 
 /// What is yes or no in version 1, among what an agent offers.
 const FLAGS: &str = "loadSession promptCapabilities/image promptCapabilities/audio promptCapabilities/embeddedContext \
@@ -80,8 +86,8 @@ pub struct Judge {
     frames: usize,
     /// Whose frame is looked at.
     speaker: Side,
-    /// How often a law was looked at for a side, and how often it was broken.
-    pub(crate) tally: HashMap<(&'static str, Side), (u64, u64)>,
+    /// Whether a law could be looked at for a side: not where the values that it needs were left out.
+    pub(crate) seen: HashMap<(&'static str, Side), bool>,
     found: Vec<Breach>,
 }
 
@@ -90,11 +96,6 @@ fn is<T: Decode>(raw: Option<&Raw>) -> bool {
 }
 
 impl Judge {
-    /// What is wrong with a frame; `None` is one that is no JSON.
-    pub fn frame(&mut self, from: Side, json: Option<&str>) -> Vec<Breach> {
-        self.heard(from, json, true)
-    }
-
     /// What is wrong with a frame of a recording that says this of itself; `None` for what is not judged.
     pub fn recorded(&mut self, frame: &Frame, header: &Header) -> Option<Vec<Breach>> {
         self.shape |= header.kept == Kept::Shape;
@@ -103,28 +104,31 @@ impl Judge {
         if frame.end || frame.dropped || !frame.from.talks() {
             return None;
         }
-        let text = String::from_utf8_lossy(&frame.body);
-        let found = self.heard(frame.from, frame.message.is_some().then_some(&*text), matches!(text, Cow::Borrowed(_)));
+        let found = self.frame(frame.from, &frame.body);
         Some(found.into_iter().map(|breach| Breach { frame: frame.number, ..breach }).collect())
     }
 
-    /// The same; one that is no UTF-8 is judged by what it resembles, too.
-    pub(crate) fn heard(&mut self, from: Side, json: Option<&str>, utf8: bool) -> Vec<Breach> {
+    /// What is wrong with a frame. One that is no UTF-8, or has a byte order mark, is judged by what it resembles, too.
+    pub fn frame(&mut self, from: Side, frame: &[u8]) -> Vec<Breach> {
         self.frames += 1;
         self.speaker = from;
-        self.expect("wire-json", json.is_some() && utf8, || {
-            if utf8 { "a line that is no message" } else { "a line that is not UTF-8" }.to_owned()
-        });
-        match json.map(|json| (json, json.trim_start().starts_with('['))) {
-            None => {}
-            Some((json, true)) => match from_json::<Vec<Raw>>(json) {
-                Ok(batch) if batch.is_empty() => self.breach("rpc-message", "an empty batch"),
-                Ok(batch) => batch.iter().for_each(|message| self.message(message.get())),
-                Err(error) => self.breach("wire-json", &format!("a batch that can't be read: {error}")),
-            },
-            Some((json, false)) => self.message(json),
+        let text = String::from_utf8_lossy(frame);
+        let bare = text.strip_prefix('\u{feff}');
+        self.expect("wire-json", bare.is_none(), || BYTE_ORDER_MARK.into());
+        self.expect("wire-json", matches!(text, Cow::Borrowed(_)), || NOT_UTF8.into());
+        let json = bare.unwrap_or(&text);
+        match from_json::<Vec<Raw>>(json) {
+            _ if !json.trim_start().starts_with('[') => self.message(json),
+            Ok(batch) if batch.is_empty() => self.breach("rpc-message", "an empty batch"),
+            Ok(batch) => batch.iter().for_each(|message| self.message(message.get())),
+            Err(error) => self.unreadable(&error),
         }
         std::mem::take(&mut self.found)
+    }
+
+    fn unreadable(&mut self, error: &Error) {
+        self.state.hurried |= self.speaker == Side::Agent;
+        self.breach("wire-json", &format!("a line that is no message: {error}"));
     }
 
     /// One more look at a law. One for either side is kept or broken by who speaks.
@@ -134,11 +138,11 @@ impl Judge {
         if self.dialect.is_some_and(|dialect| !row.applies(side, dialect)) {
             return;
         }
-        let (seen, broken) = self.tally.entry((law, side)).or_default();
-        *seen += 1;
-        if !holds {
-            *broken += 1;
-            let said = said().chars().take(MAX_SAID_CHARS).collect();
+        let looked = !(self.shape && row.needs_values);
+        self.seen.insert((law, side), looked);
+        if looked && !holds {
+            // One fault is one line.
+            let said = said().chars().take(MAX_SAID_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
             self.found.push(Breach { law, side, said, frame: self.frames });
         }
     }
@@ -158,13 +162,14 @@ impl Judge {
     }
 
     fn message(&mut self, json: &str) {
-        let message = match from_json::<Fields>(json) {
-            Ok(message) => message,
-            Err(error) if error.is_syntax() => {
-                return self.breach("wire-json", &format!("a message that can't be read: {error}"));
-            }
-            Err(_) => return self.breach("rpc-message", "a message that is no object"),
+        let Ok((message, again)) = fields(json) else {
+            return match Raw::new(json) {
+                Ok(_) => self.breach("rpc-message", "a message that is no object"),
+                Err(error) => self.unreadable(&error),
+            };
         };
+        let said = || format!("the key `{}` comes twice: nobody can tell which one counts", again.join("`, `"));
+        self.expect("rpc-message", again.is_empty(), said);
         let version = message.get("jsonrpc").is_some_and(|version| version.get() == "\"2.0\"");
         self.expect("rpc-version", version, || "a message without `\"jsonrpc\": \"2.0\"`".into());
         match message.get("method").map(|method| from_json::<String>(method.get())) {
@@ -201,9 +206,8 @@ impl Judge {
         let said = || format!("the id {} is in use", id.get());
         self.expect("rpc-ids-v1", !used, said);
         let fits = id.get().starts_with('"') || id.get().bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-        self.expect("rpc-ids", !used && fits, || {
-            if used { said() } else { format!("the id {} is neither a text nor a whole number", id.get()) }
-        });
+        let other = || format!("the id {} is neither a text nor a whole number", id.get());
+        self.expect("rpc-ids", !used && fits, || if used { said() } else { other() });
     }
 
     /// A call, if its params can be read, and how they differ from their shape.
@@ -275,12 +279,8 @@ impl Judge {
         let one = result.is_some() != error.is_some();
         let fields = error.map(|error| from_json::<Fields>(error.get()).unwrap_or_default());
         let whole = fields.is_none_or(|fields| is::<i64>(fields.get("code")) && is::<String>(fields.get("message")));
-        for (fine, said) in [
-            (one, "an answer needs one of `result` and `error`"),
-            (whole, "an error needs `code`, a whole number, and `message`, a text"),
-        ] {
-            self.expect("rpc-answer", fine, || said.to_owned());
-        }
+        self.expect("rpc-answer", one, || "an answer needs one of `result` and `error`".into());
+        self.expect("rpc-answer", whole, || "an error needs `code`, a whole number, and `message`, a text".into());
         // What can't be read may be refused without an id.
         if id.is_null() && error.is_some() {
             return;
@@ -294,7 +294,7 @@ impl Judge {
             let other = if bare == id.get() { format!("\"{bare}\"") } else { bare.to_owned() };
             let is_other = self.open[self.speaker.other() as usize].contains_key(&other);
             let said = if is_other {
-                format!("{OTHER_ID} {}: what was asked has the id {other}", id.get())
+                format!("an answer with the id {}: what was asked has the id {other}", id.get())
             } else {
                 "an answer to nothing that was asked".to_owned()
             };
@@ -320,10 +320,7 @@ impl Judge {
                     self.settled(answer);
                     None
                 });
-                found.map(|mut found| {
-                    found.extend(bare_flag(result).filter(|_| self.dialect == Some(Dialect::V1)));
-                    found
-                })
+                if self.dialect == Some(Dialect::V1) { found.map(|found| old_hello(result, found)) } else { found }
             }
             "session/prompt" => look(result, dialect, |answer: PromptResponse| {
                 self.prompted(asked, &answer);
@@ -362,21 +359,38 @@ impl Judge {
         if asked.unoffered {
             return;
         }
-        let wrong = match found {
-            Ok(found) => found.iter().map(|found| format!("the answer to `{method}`: {found}")).collect(),
-            Err(error) => vec![format!("the answer to `{method}`: {error}")],
-        };
-        self.expect("result-shape", wrong.is_empty(), || wrong.join("; "));
+        let wrong: Vec<String> = found.unwrap_or_else(|error| vec![error]).iter().map(ToString::to_string).collect();
+        self.expect("result-shape", wrong.is_empty(), || format!("the answer to `{method}`: {}", wrong.join("; ")));
     }
 }
 
-/// A capability that is yes or no in version 1, and neither here.
-fn bare_flag(result: &str) -> Option<Error> {
-    let result: serde_json::Value = serde_json::from_str(result).ok()?;
-    let is_other = |flag: &serde_json::Value| !flag.is_boolean() && !flag.is_null();
-    let value = |flag: &&str| result.pointer(&format!("/agentCapabilities/{flag}")).is_some_and(is_other);
-    let wrong = FLAGS.split(' ').find(value)?;
-    Some(Error::data("true or false was expected").inside(wrong.replace('/', ".")).inside("agentCapabilities"))
+/// What is wrong with a hello in the words of version 1: a capability that is neither yes nor no, the number of version 2.
+fn old_hello(result: &str, mut found: Vec<Error>) -> Vec<Error> {
+    let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
+    for flag in FLAGS.split(' ') {
+        let value = result.pointer(&format!("/agentCapabilities/{flag}"));
+        if value.is_some_and(|value| !value.is_boolean() && !value.is_null()) {
+            let path = format!("agentCapabilities.{}", flag.replace('/', "."));
+            found.retain(|known| known.path() != path);
+            found.push(Error::data("expected true or false").inside(path));
+        }
+    }
+    found.extend((result["protocolVersion"] == 2).then(|| Error::data(ECHO).inside("protocolVersion")));
+    found
+}
+
+/// The fields of a message, and the keys that come twice.
+fn fields(json: &str) -> Result<(Fields, Vec<String>), Error> {
+    let (mut reader, mut fields, mut again) = (Reader::new(json), Fields::new(), Vec::new());
+    let mut object = reader.object()?;
+    while let Some(key) = object.key(&mut reader)? {
+        let value = Raw::decode(&mut reader)?;
+        if fields.insert(key.to_string(), value).is_some() {
+            again.push(key.into_owned());
+        }
+    }
+    reader.end()?;
+    Ok((fields, again))
 }
 
 /// How an answer differs from its shape.

@@ -20,5 +20,5 @@ mod witness;
 pub use baseline::Baseline;
 pub use laws::{Breach, Judge};
 pub use peer::{Edit, Prompts, Settings};
-pub use report::{Count, Report, matrix, page};
+pub use report::{Report, matrix, page};
 pub use sheet::{Finding, Line, Log, Sheet, Verdict};

@@ -1,19 +1,17 @@
 //! A client for one agent process: speaks raw messages, keeps everything that was said, and lets the laws look at it.
 
-use crate::laws::OTHER_ID;
 use crate::sheet::Line;
 use crate::state::OPTIONAL;
 use crate::witness::Witness;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tieline_json::cut;
-use tieline_process::{ChildInput, ChildOutput, ChildProcess, Guard, ShutdownTimeouts, Spec, Status};
+use tieline_process::{ChildInput, ChildOutput, ChildProcess, Guard, Spec, Status};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -29,13 +27,13 @@ const MAX_TOLD_CHARS: usize = 100;
 pub const MUTE: &str =
     "the agent does not answer unknown requests, so nobody can tell when it has read what was sent before";
 /// So long an agent may take to end after the end of its input; its own children included.
-const END: Duration = Duration::from_secs(10);
+pub const END: Duration = Duration::from_secs(10);
 
 /// Changes what an agent says, line by line, before anybody sees it: a broken agent is a good one behind this.
 pub type Edit = Arc<dyn Fn() -> Editor + Send + Sync>;
 
 /// The same for one process.
-type Editor = Box<dyn FnMut(String) -> Vec<String> + Send>;
+type Editor = Box<dyn FnMut(Vec<u8>) -> Vec<Vec<u8>> + Send>;
 
 /// How to reach the agent, and what to say to it.
 #[derive(Clone)]
@@ -77,13 +75,8 @@ impl Prompts {
         }
     }
 
-    /// For a scripted model: lines that start with `model:`. More than one piece of a stream is said before a wait, because a server may
-    /// keep back the last.
-    pub fn directives() -> Self {
-        Self::of("directives")
-    }
-
-    /// For an agent that calls itself so, as far as we know one.
+    /// For an agent that calls itself so, as far as we know one; or `directives`, for a scripted model: lines that start with `model:`. More
+    /// than one piece of a stream is said before a wait, because a server may keep back the last.
     pub fn of(name: &str) -> Self {
         let known = include_str!("../rules/prompts.json");
         let mut known: BTreeMap<String, Self> = serde_json::from_str(known).unwrap_or_default();
@@ -115,6 +108,8 @@ pub enum Why {
     Login,
     /// It can't be looked at.
     Skip,
+    /// The agent speaks another dialect.
+    Unspoken,
     /// It is not for this agent.
     NotFor,
 }
@@ -193,8 +188,8 @@ pub struct Peer {
     /// The start of a line whose end has not come yet.
     partial: Vec<u8>,
     edit: Editor,
-    /// Lines that were not looked at yet, and whether they were UTF-8.
-    ready: VecDeque<(String, bool)>,
+    /// Lines that were not looked at yet.
+    ready: VecDeque<Vec<u8>>,
     /// What was said so far.
     pub witness: Witness,
     /// What has been reported and asked since the last prompt.
@@ -208,9 +203,8 @@ impl Peer {
     /// Starts the agent.
     pub async fn start(settings: &Settings, dialect: Dialect, folder: &Path) -> Result<Self, Stop> {
         let mut words = settings.command.iter();
-        let shutdown = ShutdownTimeouts { eof: Duration::from_secs(5), term: Duration::from_secs(1) };
-        let mut spec = Spec::new(words.next().cloned().unwrap_or_default()).args(words.cloned());
-        spec = spec.guard(Guard::IfPossible).shutdown(shutdown);
+        let mut spec =
+            Spec::new(words.next().cloned().unwrap_or_default()).args(words.cloned()).guard(Guard::IfPossible);
         if let Some(env) = &settings.env {
             spec = env.iter().fold(spec.env_clear(), |spec, (name, value)| spec.env(name, value));
         }
@@ -241,23 +235,28 @@ impl Peer {
         })
     }
 
-    /// A fresh agent that knows us; offers what is given.
-    pub async fn greeted(settings: &Settings, dialect: Dialect, folder: &Path, offers: Value) -> Result<Self, Stop> {
-        let mut peer = Self::start(settings, dialect, folder).await?;
-        let params = hello(dialect, &offers);
+    /// Says hello, and offers what is given.
+    pub async fn greet(&mut self, offers: &Value) -> Result<(), Stop> {
+        let (dialect, mut asked) = (self.dialect, hello(Side::Client, self.dialect));
+        if dialect == Dialect::V1 {
+            asked["clientCapabilities"] = offers.clone();
+        }
         // How long a program takes to start is not the protocol's business.
-        let reply = peer.call("initialize", params).await.map_err(late)?;
-        let version = reply["result"]["protocolVersion"].as_u64();
-        if version != Some(dialect.version().into()) || peer.witness.judge.dialect != Some(dialect) {
-            let name = peer.witness.judge.dialect.map_or("nothing that we know", Dialect::name);
-            return Err(Stop(Why::Skip, format!("the agent does not speak {dialect}: it answers with {name}")));
+        let reply = self.call("initialize", asked).await.map_err(late)?;
+        let (version, spoken) = (reply["result"]["protocolVersion"].as_u64(), self.witness.judge.dialect);
+        if version != Some(dialect.version().into()) || spoken != Some(dialect) {
+            let name = spoken.map_or("nothing that we know", Dialect::name);
+            // One that answers with a version and does not speak it has no dialect at all.
+            let clean = spoken.is_none_or(|spoken| version == Some(spoken.version().into()));
+            let why = if clean && (version.is_some() || !is_ok(&reply)) { Why::Unspoken } else { Why::Skip };
+            return Err(Stop(why, format!("the agent does not speak {dialect}: it answers with {name}")));
         }
-        peer.hello = reply["result"].clone();
-        if peer.settings.prompts.is_none() {
-            let name = peer.hello.pointer("/agentInfo/name").or(peer.hello.pointer("/info/name"));
-            peer.prompts = Prompts::of(name.and_then(Value::as_str).unwrap_or_default());
+        self.hello = reply["result"].clone();
+        if self.settings.prompts.is_none() {
+            let name = self.hello.pointer("/agentInfo/name").or(self.hello.pointer("/info/name"));
+            self.prompts = Prompts::of(name.and_then(Value::as_str).unwrap_or_default());
         }
-        Ok(peer)
+        Ok(())
     }
 
     /// Opens a session.
@@ -284,7 +283,7 @@ impl Peer {
     /// Sends bytes as they are, and a line end.
     pub async fn send(&mut self, text: &str) -> Result<(), Stop> {
         // What we send wrong on purpose is nobody's breach; the laws only need to know what was asked.
-        let _ = self.witness.hear(Side::Client, text, true);
+        let _ = self.witness.hear(Side::Client, text.as_bytes());
         let Some(input) = &mut self.input else { return Err(Stop(Why::Gone, "its input is closed".into())) };
         let line = format!("{text}\n");
         let write = async {
@@ -345,11 +344,8 @@ impl Peer {
 
     /// What may be the reason that something does not come.
     fn why_late(&self) -> String {
-        if let Some(said) = self.witness.said(OTHER_ID) {
-            return format!("; {said}");
-        }
         let rubbish =
-            self.witness.rubbish().map(|line| format!("; what came is no message: {:?}", cut(line, MAX_TOLD_CHARS)));
+            self.witness.rubbish().map(|line| format!("; what came is no message: “{}”", cut(line, MAX_TOLD_CHARS)));
         let last = self.child.last_lines().pop().map(|line| format!("; its standard error ends with: {line}"));
         rubbish.unwrap_or_default() + &last.unwrap_or_default()
     }
@@ -357,15 +353,13 @@ impl Peer {
     /// The next message of the agent.
     async fn next_message(&mut self) -> Result<Value, Stop> {
         loop {
-            let Some((line, utf8)) = self.ready.pop_front() else {
+            let Some(line) = self.ready.pop_front() else {
                 let Some(line) = self.line().await else { return Err(self.gone().await) };
-                let text = String::from_utf8_lossy(&line);
-                let utf8 = matches!(text, Cow::Borrowed(_));
-                self.ready.extend((self.edit)(text.into_owned()).into_iter().map(|line| (line, utf8)));
+                self.ready.extend((self.edit)(line));
                 continue;
             };
-            if !line.trim().is_empty()
-                && let Some(message) = self.witness.hear(Side::Agent, &line, utf8)
+            if !line.trim_ascii().is_empty()
+                && let Some(message) = self.witness.hear(Side::Agent, &line)
             {
                 return Ok(message);
             }
@@ -399,25 +393,20 @@ impl Peer {
         }
         let Some(id) = message.get("id") else { return Ok(()) };
         self.turn.asked.push(message.clone());
+        let [path, text] = ["path", "content"].map(|key| params[key].as_str().unwrap_or_default());
+        let path = Path::new(path);
+        let inside = path.starts_with(&self.folder) && !path.components().any(|part| part.as_os_str() == "..");
         let (kind, answer) = match method {
             "session/request_permission" => match self.permission(params) {
                 Some(outcome) => ("result", json!({"outcome": outcome})),
                 None => return Ok(()),
             },
-            "fs/read_text_file" => match std::fs::read_to_string(params["path"].as_str().unwrap_or_default()) {
+            "fs/read_text_file" => match std::fs::read_to_string(path) {
                 Ok(content) => ("result", json!({"content": content})),
                 Err(_) => ("error", json!({"code": -32002, "message": "Resource not found"})),
             },
-            "fs/write_text_file" => {
-                let path = Path::new(params["path"].as_str().unwrap_or_default());
-                let inside = path.starts_with(&self.folder) && !path.components().any(|part| part.as_os_str() == "..");
-                let text = params["content"].as_str().unwrap_or_default();
-                if inside && std::fs::write(path, text).is_ok() {
-                    ("result", json!({}))
-                } else {
-                    ("error", json!({"code": -32001, "message": "not here"}))
-                }
-            }
+            "fs/write_text_file" if inside && std::fs::write(path, text).is_ok() => ("result", json!({})),
+            "fs/write_text_file" => ("error", json!({"code": -32001, "message": "not here"})),
             _ => ("error", json!({"code": -32601, "message": "Method not found"})),
         };
         self.send(&json!({"jsonrpc": "2.0", "id": id, kind: answer}).to_string()).await
@@ -457,6 +446,9 @@ impl Peer {
         };
         let withdrawn = self.dialect == Dialect::V2 && message["error"]["code"] == -32800;
         let refused = if withdrawn { "withdrawn" } else { "error" };
+        if self.dialect != Dialect::V2 && is_ok(&message) && !message["result"]["stopReason"].is_string() {
+            return Err(Stop(Why::Skip, "the answer to `session/prompt` has no `stopReason` that can be read".into()));
+        }
         let mut stop = message["result"]["stopReason"].as_str().unwrap_or(refused).to_owned();
         if self.dialect == Dialect::V2 && message.get("result").is_some() {
             let is_idle = |update: &Value| is_kind(update, "state_update") && update["state"] == "idle";
@@ -521,13 +513,16 @@ impl Peer {
         }
     }
 
-    /// Closes the agent's input and waits for its end; what it still says is looked at, too. `None`: it had to be killed.
-    pub async fn finish(&mut self) -> Option<Status> {
+    /// Closes the agent's input and waits for its end; what it still says is looked at, too. `None`: it had to be killed, after so long.
+    pub async fn finish(&mut self, patience: Duration) -> Option<Status> {
         self.input = None;
         // The end of its input may cancel what it is at.
         self.witness.judge.alone = false;
-        let in_time = timeout(END, async { while self.next_message().await.is_ok() {} }).await.is_ok();
-        let status = timeout(Duration::from_secs(1), self.child.exit()).await;
+        let in_time = timeout(patience, async { while self.next_message().await.is_ok() {} }).await.is_ok();
+        let status = timeout(Duration::from_secs(u64::from(in_time)), self.child.exit()).await;
+        if status.is_err() {
+            self.child.kill();
+        }
         self.child.shutdown().await;
         status.ok().filter(|_| in_time).map(|reason| reason.status)
     }
@@ -560,12 +555,9 @@ pub fn is_answer(message: &Value) -> bool {
     message.get("method").is_none() && message.get("id").is_some()
 }
 
-/// The hello of a client that offers this (in the shape of version 1).
-pub fn hello(dialect: Dialect, offers: &Value) -> Value {
-    let info = json!({"name": "tieline-check", "title": "Tieline check", "version": env!("CARGO_PKG_VERSION")});
-    match dialect {
-        Dialect::V1 => json!({"protocolVersion": 1, "clientCapabilities": offers, "clientInfo": info}),
-        Dialect::V2Seed => json!({"protocolVersion": 2, "capabilities": {}, "clientInfo": info}),
-        Dialect::V2 => json!({"protocolVersion": 2, "capabilities": {}, "info": info}),
-    }
+/// What the kit says of itself as the hello of a side.
+pub fn hello(side: Side, dialect: Dialect) -> Value {
+    let text = include_str!("../rules/hellos.json").replace("$VERSION", env!("CARGO_PKG_VERSION"));
+    let mut hellos: Value = serde_json::from_str(&text).unwrap_or_default();
+    hellos[side.to_string()][dialect.name()].take()
 }

@@ -1,7 +1,7 @@
 //! Probes: one thing is sent to an agent, and what comes back is compared with its row of the table.
 
 use crate::agent::Stage;
-use crate::peer::{MUTE, Stop, is_answer, late};
+use crate::peer::{MUTE, Stop, is_answer, is_ok, late};
 use crate::sheet::Verdict;
 use crate::table::{Check, Expect, Kind, Level, Probe, all};
 use serde_json::Value;
@@ -72,30 +72,26 @@ async fn one(stage: &mut Stage, check: &Check, probe: Probe) -> Result<(), Stop>
     let others = peer.witness.log.iter().enumerate().skip(sent + 1);
     let about = others.rev().find(|(_, line)| line.from == Side::Agent && line.value()["id"] != canary);
     let about = about.map_or(sent, |(at, _)| at);
-    let (fine, said) = match extra {
-        Some(extra) => (false, format!("it is answered twice: {extra}")),
-        None => fits(probe.expect, id.as_ref(), heard.as_ref()),
-    };
-    stage.expect(check.id, fine, || said);
+    let named = |heard: &Value| id.as_ref().is_some_and(|id| heard["id"] == *id);
+    match (extra, heard, probe.expect) {
+        (Some(extra), ..) => stage.add(check.id, Verdict::Broken, &format!("it is answered twice: {extra}")),
+        (_, Some(heard), Expect::Error(code)) if named(&heard) => stage.expect_refusal(check.id, &heard, code),
+        (_, Some(heard), Expect::Unnamed(code)) if heard["id"].is_null() => {
+            stage.expect_refusal(check.id, &heard, code);
+        }
+        (_, Some(heard), expect) => {
+            let fine = match expect {
+                Expect::Result => named(&heard) && is_ok(&heard),
+                Expect::Anything => named(&heard),
+                Expect::Batch(count) => {
+                    heard.as_array().map_or_else(|| heard["error"]["code"] == -32600, |all| all.len() == count)
+                }
+                _ => false,
+            };
+            stage.expect(check.id, fine, || format!("this came back: {heard}"));
+        }
+        (_, None, expect) => stage.expect(check.id, expect == Expect::Silence, || "nothing came back".into()),
+    }
     stage.point(check.id, about);
     Ok(())
-}
-
-fn fits(expect: Expect, id: Option<&Value>, heard: Option<&Value>) -> (bool, String) {
-    let Some(heard) = heard else {
-        return (expect == Expect::Silence, "nothing came back".into());
-    };
-    let said = format!("this came back: {heard}");
-    let named = id.is_some_and(|id| heard["id"] == *id);
-    let code = heard["error"]["code"].as_i64();
-    let has = |wanted: Option<i64>| code.is_some() && (wanted.is_none() || wanted == code);
-    let fine = match expect {
-        Expect::Error(code) => named && has(code),
-        Expect::Unnamed(code) => heard["id"].is_null() && has(code),
-        Expect::Result => named && heard.get("result").is_some(),
-        Expect::Anything => named,
-        Expect::Batch(count) => heard.as_array().map_or_else(|| has(Some(-32600)), |all| all.len() == count),
-        Expect::Silence => false,
-    };
-    (fine, said)
 }

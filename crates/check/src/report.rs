@@ -17,61 +17,37 @@ pub struct Report {
     pub sheets: Vec<Sheet>,
 }
 
-/// How findings are counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Count {
-    /// They hold.
-    pub holds: usize,
-    /// MUST, and broken.
-    pub broken: usize,
-    /// SHOULD, and broken.
-    pub warned: usize,
-    /// Told, and nothing more.
-    pub noted: usize,
-    /// Not looked at.
-    pub open: usize,
-    /// Not for this peer.
-    pub idle: usize,
-    /// We are at fault.
-    pub ours: usize,
-}
+/// How many findings hold, are broken (MUST), are warnings (SHOULD), are notes, were not looked at, are not for this peer; and for how many
+/// we are at fault.
+type Count = [usize; 7];
 
-impl Count {
-    /// By the names of verdicts and levels, as they are in a report for programs.
-    fn of<'n>(findings: impl Iterator<Item = (&'n str, &'n str)>) -> Self {
-        let mut count = Self::default();
-        for finding in findings {
-            *match finding {
-                ("holds", _) => &mut count.holds,
-                ("broken", "must") => &mut count.broken,
-                ("broken", "should") => &mut count.warned,
-                ("broken", _) => &mut count.noted,
-                ("not exercised", _) => &mut count.open,
-                ("not applicable", _) => &mut count.idle,
-                _ => &mut count.ours,
-            } += 1;
-        }
+/// Counts by the names of verdicts and levels, as they are in a report for programs.
+fn count<'n>(findings: impl Iterator<Item = (&'n str, &'n str)>) -> Count {
+    findings.fold(Count::default(), |mut count, finding| {
+        count[match finding {
+            ("holds", _) => 0,
+            ("broken", "must") => 1,
+            ("broken", "should") => 2,
+            ("broken", _) => 3,
+            ("not exercised", _) => 4,
+            ("not applicable", _) => 5,
+            _ => 6,
+        }] += 1;
         count
-    }
+    })
 }
 
-impl std::fmt::Display for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} hold, {} broken, {} warnings, {} notes", self.holds, self.broken, self.warned, self.noted)?;
-        write!(f, "; {} not exercised, {} not applicable", self.open, self.idle)?;
-        if self.ours > 0 { write!(f, "; {} times the kit is at fault", self.ours) } else { Ok(()) }
-    }
+/// A count in words.
+fn counted([holds, broken, warned, noted, open, idle, ours]: Count) -> String {
+    let ours = if ours > 0 { format!("; {ours} times the kit is at fault") } else { String::new() };
+    let all = format!("{holds} hold, {broken} broken, {warned} warnings, {noted} notes");
+    format!("{all}; {open} not exercised, {idle} not applicable{ours}")
 }
 
 impl Report {
     /// All findings, with the names of their dialects.
     pub fn findings(&self) -> impl Iterator<Item = (&'static str, &Finding)> {
         self.sheets.iter().flat_map(|sheet| sheet.findings.values().map(|finding| (sheet.dialect.name(), finding)))
-    }
-
-    /// All of them counted.
-    pub fn count(&self) -> Count {
-        Count::of(self.findings().map(|(_, finding)| finding.names()))
     }
 
     /// True if at least one dialect was judged.
@@ -100,20 +76,18 @@ impl Report {
                 push_line(&mut text, format_args!("  only what needs no session could be judged: {why}"));
             }
             let findings = sheet.in_order();
-            let (wrong, rest): (Vec<&Finding>, Vec<&Finding>) =
-                findings.iter().partition(|finding| is_wrong(finding.verdict.name()));
-            for finding in wrong {
-                told(&mut text, finding);
-            }
-            if whole {
-                for finding in rest {
-                    let why = if finding.said.is_empty() { String::new() } else { format!(": {}", finding.said) };
+            for finding in &findings {
+                let why = if finding.said.is_empty() { String::new() } else { format!(": {}", finding.said) };
+                if is_wrong(finding.verdict.name()) {
+                    told(&mut text, finding);
+                } else if whole {
                     push_line(&mut text, format_args!("  {:14} {}{why}", finding.verdict.name(), finding.check.id));
                 }
-            } else {
+            }
+            if !whole {
                 unexercised(&mut text, &findings);
             }
-            let _ = writeln!(text, "  {}\n", Count::of(findings.into_iter().map(Finding::names)));
+            let _ = writeln!(text, "  {}\n", counted(count(findings.into_iter().map(Finding::names))));
         }
         text
     }
@@ -164,13 +138,13 @@ impl Report {
 
     /// For a badge service that reads an endpoint.
     pub fn badge(&self) -> Value {
-        let count = self.count();
+        let [holds, broken, .., ours] = count(self.findings().map(|(_, finding)| finding.names()));
         let judged = self.sheets.iter().filter(|sheet| sheet.is_judged());
         let dialects: Vec<&str> = judged.map(|sheet| sheet.dialect.name()).collect();
-        let (message, color) = match (self.is_judged(), count.broken + count.ours) {
+        let (message, color) = match (self.is_judged(), broken + ours) {
             (false, _) => ("not judged".to_owned(), "lightgrey"),
             (true, 0) if self.barred().is_some() => ("no session".to_owned(), "lightgrey"),
-            (true, 0) => (format!("{} checks hold ({})", count.holds, dialects.join(", ")), "brightgreen"),
+            (true, 0) => (format!("{holds} checks hold ({})", dialects.join(", ")), "brightgreen"),
             (true, broken) => (format!("{broken} broken ({})", dialects.join(", ")), "red"),
         };
         json!({"schemaVersion": 1, "label": "ACP", "message": message, "color": color})
@@ -192,7 +166,9 @@ fn told(text: &mut String, finding: &Finding) {
         push_line(text, format_args!("    {said}"));
         return;
     }
-    push_line(text, format_args!("    {}", finding.said));
+    for (number, line) in finding.said.lines().enumerate() {
+        push_line(text, format_args!("    {}{line}", if number == 0 { "" } else { "also: " }));
+    }
     push_line(text, format_args!("    rule: {} ({}); found in: {}", check.rules, check.source, finding.part));
     push_line(text, format_args!("    to change: {}", check.fix));
     for (number, line) in finding.frames(if finding.part == "probes" { 4 } else { FRAMES / 2 }) {
@@ -290,7 +266,7 @@ pub fn matrix(reports: &[Value]) -> String {
                 continue;
             }
             let names = checks.iter().map(|check| (plain(&check["verdict"]), plain(&check["level"])));
-            let Count { holds, broken, warned, noted, open, idle, .. } = Count::of(names);
+            let [holds, broken, warned, noted, open, idle, _] = count(names);
             let _ = writeln!(text, " {holds} | {broken} | {warned} | {noted} | {open} | {idle} |");
             for check in checks.iter().filter(|check| is_wrong(plain(&check["verdict"]))) {
                 let cells = [&check["id"], &check["level"], &check["said"]].map(word);

@@ -8,6 +8,8 @@ use tieline_schema::{Dialect, Dialects};
 
 /// Longer params are not taken apart.
 const MAX_BYTES: usize = 64 * 1024;
+/// So many items of a list are looked at one by one.
+const MAX_ITEMS: usize = 16;
 
 /// One row: an example.
 pub(crate) struct Shape {
@@ -49,24 +51,32 @@ pub(crate) fn told(method: &str, dialect: Option<Dialect>, params: &str, look: i
     format!("`{method}`: {}{}", wrong.join("; "), right.unwrap_or_default())
 }
 
-/// The first value with one key of the second in the place of its own, for each key; of objects of one type key by key again.
+/// The first value with one key of the second in the place of its own, for each key; of objects of one type key by key again, and of
+/// lists item by item.
 fn mix(right: &Value, other: &Value) -> Vec<Value> {
-    let (Value::Object(right), Value::Object(other)) = (right, other) else { return vec![other.clone()] };
+    let (Value::Object(right), Value::Object(other)) = (right, other) else {
+        let (Value::Array(right), Value::Array(other)) = (right, other) else { return vec![other.clone()] };
+        let Some(first) = right.first() else { return vec![other.clone().into()] };
+        let items = other.iter().take(MAX_ITEMS).enumerate();
+        let alone = |(at, item)| mix(first, item).into_iter().map(move |part| (at, part));
+        let among = |(at, part)| Value::from([vec![first.clone(); at], vec![part]].concat());
+        return items.flat_map(alone).map(among).collect();
+    };
+    if right.get("type") != other.get("type") {
+        return vec![other.clone().into()];
+    }
     let new = other.keys().filter(|key| !right.contains_key(*key));
     let mut all = Vec::new();
     for key in right.keys().chain(new) {
         let mut whole = right.clone();
         whole.remove(key);
         match (right.get(key), other.get(key)) {
-            (Some(ours @ Value::Object(_)), Some(theirs @ Value::Object(_))) if ours["type"] == theirs["type"] => {
-                for part in mix(ours, theirs) {
+            (_, None) => all.push(whole.into()),
+            (ours, Some(theirs)) => {
+                for part in mix(ours.unwrap_or(&Value::Null), theirs) {
                     whole.insert(key.clone(), part);
                     all.push(whole.clone().into());
                 }
-            }
-            (_, theirs) => {
-                whole.extend(theirs.map(|theirs| (key.clone(), theirs.clone())));
-                all.push(whole.into());
             }
         }
     }

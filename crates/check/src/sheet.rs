@@ -1,6 +1,6 @@
 //! Verdicts: what was found out about each check, with the frames that show it.
 
-use crate::table::{Check, Level, all, asserts};
+use crate::table::{Check, Kind, Level, all, asserts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +9,9 @@ use tieline_trace::Side;
 
 /// So many frames are shown with a breach, the one that it is about and those before.
 pub(crate) const FRAMES: usize = 12;
+
+/// So many different faults of one kind are told.
+const MAX_FAULTS: usize = 8;
 
 /// One frame, as evidence.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -49,13 +52,7 @@ impl Verdict {
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Broken => "broken",
-            Self::NotExercised => "not exercised",
-            Self::NotApplicable => "not applicable",
-            Self::KitAtFault => "kit at fault",
-        }
+        ["not applicable", "not exercised", "holds", "kit at fault", "broken"][self as usize]
     }
 }
 
@@ -91,6 +88,18 @@ impl Finding {
     pub fn frames(&self, most: usize) -> impl Iterator<Item = (usize, &Line)> {
         let end = (self.frame + 1).min(self.log.len());
         self.log.iter().enumerate().take(end).skip(end.saturating_sub(most))
+    }
+
+    /// Other things that break the same law, a line for each.
+    pub(crate) fn also(&mut self, said: &str) {
+        // One fault with many ids is one.
+        let bare = |line: &str| line.split('"').step_by(2).collect::<String>();
+        for line in said.lines() {
+            let known = self.said.lines().any(|known| bare(known) == bare(line));
+            if !known && self.said.lines().count() < MAX_FAULTS {
+                self.said = format!("{}\n{line}", self.said);
+            }
+        }
     }
 
     /// True if this fails a run: broken, and the protocol says MUST; or we could not judge.
@@ -147,9 +156,10 @@ impl Sheet {
         if !finding.check.applies(self.side, self.dialect) {
             return;
         }
-        let old = self.findings.get(finding.check.id);
-        if old.is_none_or(|old| old.verdict < finding.verdict) {
-            self.findings.insert(finding.check.id, finding);
+        match self.findings.get_mut(finding.check.id) {
+            Some(old) if old.verdict == finding.verdict && old.check.kind == Kind::Law => old.also(&finding.said),
+            Some(old) if old.verdict >= finding.verdict => {}
+            _ => drop(self.findings.insert(finding.check.id, finding)),
         }
     }
 
@@ -177,9 +187,18 @@ impl Sheet {
 
     /// Everything that applies and that nobody looked at is said to be so.
     pub fn complete(&mut self, wanted: &dyn Fn(&Check) -> bool) {
-        let why = self.dead.clone().or_else(|| self.unspoken.clone());
-        if why.is_some() {
+        let why = self.dead.as_ref().or(self.unspoken.as_ref()).or(self.barred.as_ref()).cloned();
+        if !self.is_judged() {
             self.findings.clear();
+        }
+        let broken: Vec<&str> =
+            self.findings.values().filter(|it| it.verdict == Verdict::Broken).map(|it| it.check.id).collect();
+        for finding in self.findings.values_mut().filter(|finding| broken.contains(&finding.check.id)) {
+            // What follows from something else is no finding of its own.
+            if let Some(first) = finding.check.after.split(' ').find(|id| broken.contains(id)) {
+                finding.verdict = Verdict::NotExercised;
+                finding.said = format!("`{first}` is broken: mend that first");
+            }
         }
         let (side, dialect) = (self.side, self.dialect);
         for check in all().filter(|check| check.applies(side, dialect) && wanted(check)) {

@@ -19,11 +19,7 @@ pub enum Level {
 impl Level {
     /// The name in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Must => "must",
-            Self::Should => "should",
-            Self::Note => "note",
-        }
+        ["must", "should", "note"][self as usize]
     }
 }
 
@@ -34,8 +30,8 @@ pub enum Kind {
     Law,
     /// By sending one thing and looking at what comes back.
     Probe(Probe),
-    /// By playing a part: the scenarios that assert it.
-    Scenario(&'static str),
+    /// By playing a part.
+    Scenario,
 }
 
 impl Kind {
@@ -44,16 +40,7 @@ impl Kind {
         match self {
             Self::Law => "law",
             Self::Probe(_) => "probe",
-            Self::Scenario(_) => "scenario",
-        }
-    }
-
-    /// The scenarios that assert it, with blanks between them.
-    fn parts(self) -> &'static str {
-        match self {
-            Self::Law => "",
-            Self::Probe(_) => "probes",
-            Self::Scenario(parts) => parts,
+            Self::Scenario => "scenario",
         }
     }
 }
@@ -108,12 +95,18 @@ pub struct Check {
     pub side: Option<Side>,
     /// How it is found out.
     pub kind: Kind,
+    /// The scenarios that assert it, with blanks between them.
+    parts: &'static str,
     /// How much it weighs.
     pub level: Level,
     /// Where it holds.
     pub dialects: Dialects,
     /// The rules of `docs/rules.md` that it stands for.
     pub rules: &'static str,
+    /// It can't be judged by the shape of values.
+    pub needs_values: bool,
+    /// Where one of these is broken, nothing can be said of this one.
+    pub after: &'static str,
     /// What has to be true.
     pub says: &'static str,
     /// Where that is written.
@@ -128,17 +121,21 @@ impl Check {
         let (id, head) = block.lines().next()?.split_once(": ")?;
         let [kind, side, level, dialects] = head.split(", ").collect::<Vec<_>>().try_into().ok()?;
         let part = |name: &str| block.lines().find_map(|line| line.trim_start().strip_prefix(name));
-        let kind = match kind.split_once(' ').unwrap_or((kind, "")) {
-            ("law", _) => Kind::Law,
-            ("probe", _) => Kind::Probe(Probe { send: part("sends: ")?, expect: Expect::parse(part("wants: ")?)? }),
-            ("scenario", parts) => Kind::Scenario(parts),
-            _ => return None,
+        let needs_values = kind == "law of values";
+        let (kind, parts) = match kind.split_once(' ').unwrap_or((kind, "")) {
+            ("law", _) => (Kind::Law, ""),
+            ("scenario", parts) => (Kind::Scenario, parts),
+            _ => {
+                let (send, expect) = (part("sends: ")?, Expect::parse(part("wants: ")?)?);
+                (Kind::Probe(Probe { send, expect }), "probes")
+            }
         };
         let side = [Side::Agent, Side::Client].into_iter().find(|one| one.to_string() == side);
         let level = [Level::Must, Level::Should, Level::Note].into_iter().find(|known| known.name() == level)?;
         let dialects = self::dialects(dialects)?;
         let [rules, source, says, fix] = [part("rules: ")?, part("from: ")?, part("says: ")?, part("fix: ")?];
-        Some(Self { id, side, kind, level, dialects, rules, says, source, fix })
+        let after = part("after: ").unwrap_or_default();
+        Some(Self { id, side, kind, parts, level, dialects, rules, needs_values, after, says, source, fix })
     }
 
     /// True if this side is judged by it in this dialect.
@@ -174,13 +171,13 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 
 /// True if a scenario asserts a check.
 pub(crate) fn asserts(part: &str, check: &Check) -> bool {
-    check.kind.parts().split(' ').any(|name| name == part)
+    check.parts.split(' ').any(|name| name == part)
 }
 
 /// The scenarios for a side, as they come in the table.
 pub fn parts(side: Side) -> Vec<&'static str> {
     let mut seen = HashSet::new();
-    let names = all().filter(|check| check.side == Some(side)).flat_map(|check| check.kind.parts().split_whitespace());
+    let names = all().filter(|check| check.side == Some(side)).flat_map(|check| check.parts.split_whitespace());
     names.filter(|name| seen.insert(*name)).collect()
 }
 

@@ -23,13 +23,13 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// Hears a frame now; `text` only resembles it if it is no UTF-8. Gives the message, if it is one.
-    pub fn hear(&mut self, from: Side, text: &str, utf8: bool) -> Option<Value> {
-        let message = tieline_trace::parse(text);
-        self.breaches.extend(self.judge.heard(from, message.as_ref().map(|_| text), utf8));
+    /// Hears a frame now. Gives the message, if it is one.
+    pub fn hear(&mut self, from: Side, frame: &[u8]) -> Option<Value> {
+        self.breaches.extend(self.judge.frame(from, frame));
         let at = self.start.get_or_insert_with(Instant::now).elapsed().as_micros() as u64;
-        self.keep(self.log.len() + 1, at, from, text);
-        message
+        let text = String::from_utf8_lossy(frame);
+        self.keep(self.log.len() + 1, at, from, &text);
+        tieline_trace::parse(&text)
     }
 
     /// Hears a frame of a recording that says this of itself.
@@ -61,12 +61,6 @@ impl Witness {
         sheet.add(Finding { check, verdict, said: said.to_owned(), part: part.to_owned(), log, frame });
     }
 
-    /// What was told of the last breach that is told so.
-    pub fn said(&self, start: &str) -> Option<&str> {
-        let mut said = self.breaches.iter().rev().map(|breach| &*breach.said);
-        said.find(|said| said.starts_with(start))
-    }
-
     /// The first line of the agent that is no message.
     pub fn rubbish(&self) -> Option<&str> {
         let mut breaches = self.breaches.iter().filter(|breach| breach.side == Side::Agent);
@@ -79,16 +73,18 @@ impl Witness {
         let (side, dialect) = (sheet.side, sheet.dialect);
         let log: Log = Arc::new(self.log.clone());
         for law in table::all().filter(|law| law.kind == Kind::Law && law.applies(side, dialect)) {
-            let (seen, broken) = self.judge.tally.get(&(law.id, side)).copied().unwrap_or_default();
-            let breach = self.breaches.iter().find(|breach| breach.law == law.id && breach.side == side);
-            if breach.is_none() && seen == 0 {
-                continue;
-            }
-            let verdict = if breach.is_some() { Verdict::Broken } else { Verdict::Holds };
-            let more = if broken > 1 { format!(" ({broken} times)") } else { String::new() };
-            let (said, frame) =
-                breach.map_or_else(Default::default, |breach| (breach.said.clone() + &more, self.place(breach)));
-            sheet.add(Finding { check: law, verdict, said, part: part.to_owned(), log: log.clone(), frame });
+            let Some(seen) = self.judge.seen.get(&(law.id, side)) else { continue };
+            let broken = || self.breaches.iter().filter(|breach| breach.law == law.id && breach.side == side);
+            let (verdict, why) = match broken().next() {
+                Some(breach) => (Verdict::Broken, &*breach.said),
+                None if *seen => (Verdict::Holds, ""),
+                None => (Verdict::NotExercised, "the values that it is about are not in the recording (--shape)"),
+            };
+            let frame = broken().next().map_or(0, |breach| self.place(breach));
+            let (said, part) = (why.to_owned(), part.to_owned());
+            let mut finding = Finding { check: law, verdict, said, part, log: log.clone(), frame };
+            broken().skip(1).for_each(|breach| finding.also(&breach.said));
+            sheet.add(finding);
         }
     }
 }

@@ -28,11 +28,13 @@ const UPDATE: &str = r#"< {"jsonrpc":"2.0","method":"session/update","params":{"
 #[rustfmt::skip]
 const ROWS: &[(&str, &str, &str, Edit)] = &[
     ("wire-json", "agent", "1", Before("id\":1,\"result", "< npm WARN deprecated")),
+    ("wire-json", "agent", "1", Change("authMethods", "< {", "< \u{feff}{")),
     ("wire-json", "client", "1", Before("session/set_mode", "> oops")),
     ("rpc-version", "agent", "1", Change("< {\"jsonrpc\":\"2.0\",\"id\":1,\"result\"", "\"jsonrpc\":\"2.0\",", "")),
     ("rpc-version", "client", "2", Change("session/list", "\"2.0\"", "\"1.0\"")),
     ("rpc-message", "agent", "1", Before("\"id\":8,\"result", "< {\"jsonrpc\":\"2.0\"}")),
     ("rpc-message", "client", "1", Before("session/list", "> []")),
+    ("rpc-message", "agent", "1", Change("\"id\":8,\"result", "\"id\":8", "\"id\":8,\"id\":8")),
     ("rpc-answer", "agent", "1", Change("\"code\":-32601", "-32601", "\"-32601\"")),
     ("rpc-answer", "client", "1", Change("> {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\"", "}}", "},\"error\":{\"code\":1,\"message\":\"m\"}}")),
     ("rpc-once", "agent", "1", Twice("\"id\":8,\"result")),
@@ -53,6 +55,7 @@ const ROWS: &[(&str, &str, &str, Edit)] = &[
     ("result-shape", "agent", "1", Change("\"sessions\"", "\"sessions\":[{\"sessionId\":\"s\",\"cwd\":\"/w\"}]", "\"sessions\":5")),
     ("result-shape", "agent", "1", Change("authMethods", "\"id\":\"t\"", "\"methodId\":\"t\"")),
     ("result-shape", "agent", "1", Change("authMethods", "\"image\":true", "\"image\":{}")),
+    ("result-shape", "agent", "1", Change("authMethods", "\"protocolVersion\":1", "\"protocolVersion\":2")),
     ("hello-info", "agent", "1", Change("agentInfo", "\"agentInfo\"", "\"info\"")),
     ("params-shape", "agent", "1", Change("session/request_permission", "\"toolCall\"", "\"title\":\"Write\",\"call\"")),
     ("result-shape", "agent", "2", Change("authMethods", "\"methodId\":\"t\"", "\"id\":\"t\"")),
@@ -79,6 +82,7 @@ const ROWS: &[(&str, &str, &str, Edit)] = &[
     ("tool-unique", "agent", "1", Before("\"stopReason\":\"cancelled\"", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c1\",\"title\":\"Again\"}}}")),
     ("tool-announced", "agent", "1", Before("\"stopReason\":\"end_turn\"", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c7\",\"status\":\"completed\"}}}")),
     ("tool-finished", "agent", "1", Drop("\"tool_call_update\"")),
+    ("tool-finished", "agent", "1", Before("\"stopReason\":\"end_turn\"", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c1\",\"status\":\"in_progress\"}}}")),
     ("tool-title", "agent", "2", Change("\"title\":\"Edit\"", "\"title\":\"Edit\",", "")),
     ("can-files", "agent", "1", Change("readTextFile", "\"readTextFile\":true", "\"readTextFile\":false")),
     ("can-terminal", "agent", "1", Change("clientCapabilities", "\"terminal\":true,\"auth\"", "\"terminal\":false,\"auth\"")),
@@ -113,8 +117,7 @@ fn judged(lines: &[String]) -> Vec<Breach> {
     judge.alone = true;
     let look = |line: &String| {
         let from = if line.starts_with('<') { Side::Agent } else { Side::Client };
-        let text = &line[2..];
-        judge.frame(from, serde_json::from_str::<serde_json::Value>(text).is_ok().then_some(text))
+        judge.frame(from, &line.as_bytes()[2..])
     };
     lines.iter().flat_map(look).collect()
 }
@@ -201,7 +204,7 @@ fn shape_of(dialect: Dialect, method: &str, params: &str) -> Option<String> {
     let mut judge = Judge::default();
     judge.dialect = Some(dialect);
     let frame = format!("{{\"jsonrpc\":\"2.0\",{id}\"method\":\"{method}\",\"params\":{params}}}");
-    let found = judge.frame(from, Some(&frame));
+    let found = judge.frame(from, frame.as_bytes());
     assert!(
         found.iter().all(|breach| !["method-kind", "update-known", "wire-json"].contains(&breach.law)),
         "{found:?}"
@@ -255,6 +258,27 @@ fn everything_that_is_wrong_with_params_is_told() {
             &["sessionId", "options: ", "toolCall"],
         ),
         (Dialect::V1, "session/update", r#"{"sessionId":"s","update":"hello"}"#, &["update: "]),
+        // Each item of a list.
+        (
+            Dialect::V1,
+            "session/request_permission",
+            r#"{"sessionId":"s1","toolCall":{"toolCallId":"c"},"options":[{"optionId":1,"name":null,"kind":"allow"},{"id":"n"},"x"]}"#,
+            &[
+                "options.0.optionId: ",
+                "options.0.name: ",
+                "options.0.kind: `allow` is none of",
+                "options.1: missing field `optionId`",
+                "options.1: missing field `name`",
+                "options.1: missing field `kind`",
+                "options.2: ",
+            ],
+        ),
+        (
+            Dialect::V1,
+            "session/prompt",
+            r#"{"sessionId":"s1","prompt":[{"type":"text"},{"type":"text","text":"fine"},5]}"#,
+            &["prompt.0: missing field `text`", "prompt.2: "],
+        ),
     ] {
         let found = shape_of(dialect, method, params).unwrap();
         let (wrong, example) = found.split_once("; right").unwrap();

@@ -7,6 +7,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tieline::bridge::Bridge;
 use tieline::{Error, Protocol};
+use tieline_client::sanitize;
 use tieline_process::{Guard, Spec};
 
 /// As a shell says that a command could not be started.
@@ -42,7 +43,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let bridge = Bridge::default()
         .agent_protocol(arguments.agent_protocol)
         .lossless(arguments.lossless)
-        .on_loss(|what| note(format_args!("tieline bridge: not passed on: {what}")));
+        .on_loss(|what| note(format_args!("tieline bridge: not passed on: {}", sanitize::line(what))));
     let spec = Spec::new(program).args(words).guard(Guard::IfPossible).on_stderr(|line| note(line));
     let served = block_on(async {
         bridge.serve_stdio(&spec).await.map_err(|error| {

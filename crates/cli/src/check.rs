@@ -270,8 +270,8 @@ async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
         Some(profile) => Some(offline::Offline::start(profile).await?),
     };
     let prompts = match &arguments.prompts {
-        None => offline.is_some().then(Prompts::directives),
-        Some(path) if path.as_os_str() == "directives" => Some(Prompts::directives()),
+        None => offline.is_some().then(|| Prompts::of("directives")),
+        Some(path) if path.as_os_str() == "directives" => Some(Prompts::of("directives")),
         Some(path) => Some(Prompts::parse(&read(path)?).map_err(|why| (USAGE, format!("{}: {why}", path.display())))?),
     };
     let choice = arguments.choice.clone();

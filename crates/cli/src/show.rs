@@ -89,7 +89,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let mut frames = Frames::new(BufReader::new(input), arguments.keep.kept());
     let (mut story, mut page, mut judge) = (Story::default(), Page::default(), Judge::default());
     judge.shape = arguments.keep.kept() == Kept::Shape;
-    let mut any = false;
+    let (mut any, mut matched) = (false, false);
     loop {
         let Some(frame) = frames.next_frame().map_err(|error| (USAGE, named(&error)))? else {
             if follow {
@@ -102,6 +102,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
         let breaches = judge.recorded(&frame, &frames.header).into_iter().flatten().map(|breach| told(&breach));
         let mut rows = story.take(&frame, breaches.collect());
         rows.retain(|row| arguments.wants(row));
+        matched |= !rows.is_empty();
         if arguments.html {
             page.add(&frame, &rows);
         } else if !arguments.summary {
@@ -122,6 +123,9 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
     }
     if !any {
         return Err((USAGE, named(&"there is nothing in it")));
+    }
+    if !matched {
+        note(format_args!("tieline show: nothing in {} matches", arguments.file.display()));
     }
     if frames.left_out() > 0 {
         note(format_args!("{} messages between proxies or of MCP are left out", frames.left_out()));

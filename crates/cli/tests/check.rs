@@ -40,7 +40,7 @@ fn plan(state: &tempfile::TempDir, command: &str, edit: Option<Edit>, only: &[&'
         settings: Settings {
             command: shell(command),
             env: Some(env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()),
-            prompts: Some(Prompts::directives()),
+            prompts: Some(Prompts::of("directives")),
             patience: PATIENCE,
             edit,
         },
@@ -68,8 +68,10 @@ fn edit(change: fn(usize, &mut usize, Value) -> Vec<Value>) -> Option<Edit> {
     Some(Arc::new(move || {
         let process = processes.fetch_add(1, Ordering::SeqCst) + 1;
         let mut place = 0;
-        Box::new(move |line| match serde_json::from_str(&line) {
-            Ok(message) => change(process, &mut place, message).iter().map(ToString::to_string).collect(),
+        Box::new(move |line| match serde_json::from_slice(&line) {
+            Ok(message) => {
+                change(process, &mut place, message).iter().map(|line| line.to_string().into_bytes()).collect()
+            }
             Err(_) => vec![line],
         })
     }))
@@ -162,6 +164,25 @@ const ROWS: &[Row] = &[
     ("hello-needed", V1, "hello", |process, _, m| vec![if process == 5 { answered(&m, json!({"sessionId": "s"})) } else { m }]),
     ("stop-reason turn-ends", V1, "turn", |_, _, mut m| { stops(&mut m, "end_turn", "cancelled"); vec![m] }),
     ("stop-reason-v2 turn-ends", V2, "turn", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "end_turn" { m["params"]["update"]["stopReason"] = "cancelled".into(); } vec![m] }),
+    // An answer that can't be read is one fault, whatever can't be told for it.
+    ("result-shape", V1, "turn", |_, _, mut m| { if m["result"]["stopReason"].is_string() { m["result"]["stopReason"] = Value::Null; } vec![m] }),
+    ("result-shape", V1, "cancel", |_, _, mut m| { if m["result"]["stopReason"].is_string() { m["result"]["stopReason"] = Value::Null; } vec![m] }),
+    ("result-shape", V1, "content", |_, _, mut m| { if m["result"]["stopReason"].is_string() { m["result"]["stopReason"] = Value::Null; } vec![m] }),
+    ("result-shape", V1, "sessions", |_, _, mut m| {
+        if m["result"]["sessionId"].is_string() { m["result"] = json!({"session_id": "s"}); }
+        if m["method"] == "session/update" { vec![] } else { vec![m] }
+    }),
+    ("rpc-answer", V1, "hello", |_, _, mut m| { if m["error"].is_object() { m["error"] = "bad".into(); } vec![m] }),
+    ("rpc-answer", V1, "probes", |_, _, mut m| { if m["error"].is_object() { m["error"] = "bad".into(); } vec![m] }),
+    ("stop-reason", V1, "turn", |_, _, mut m| { stops(&mut m, "end_turn", "done"); vec![m] }),
+    // A hello that can't be used is judged, and nothing else is: a version that is a text, and version 2 in the words of version 1.
+    ("result-shape", V1, "end", |_, _, mut m| { if m["result"]["protocolVersion"] == 1 { m["result"]["protocolVersion"] = "1".into(); } vec![m] }),
+    ("result-shape", V2, "end", |_, _, mut m| {
+        if m["result"]["protocolVersion"] == 2 {
+            m["result"] = json!({"protocolVersion": 2, "agentCapabilities": {}, "agentInfo": m["result"]["info"], "authMethods": []});
+        }
+        vec![m]
+    }),
     ("turn-said", V1, "turn", |_, _, m| if kind(&m) == "agent_message_chunk" { vec![] } else { vec![m] }),
     ("session-named turn-said", V1, "turn", |_, _, mut m| { if kind(&m) == "agent_message_chunk" { m["params"]["sessionId"] = "other".into(); } vec![m] }),
     ("turn-again", V1, "turn", |_, place, m| vec![if turn(&m, place) == 2 { failed(&m, -32603) } else { m }]),
@@ -302,8 +323,16 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
         ),
         // No UTF-8, in what is said.
         ("wire-json", V1, plan(state(), "AGENT | LC_ALL=C sed -u 's/hello/\\xe9/'", None, &["turn"])),
+        // A byte order mark before the hello.
+        ("wire-json", V1, plan(state(), "AGENT | LC_ALL=C sed -u '1s/^/\\xef\\xbb\\xbf/'", None, &["turn"])),
         ("agent-lives", V1, plan(state(), "head -n 1 | AGENT", None, &["turn"])),
-        ("session-named sessions-differ sessions-parallel", V1, plan(state(), "AGENT", edit(same), &["sessions"])),
+        ("session-named sessions-differ", V1, plan(state(), "AGENT", edit(same), &["sessions"])),
+        // What follows from prompts that are never answered is not told as faults of their own.
+        (
+            "agent-answers turn-ends",
+            V1,
+            late(plan(state(), "AGENT", edit(drop_turns), &["turn", "sessions", "cancel-question"])),
+        ),
         ("permission-reject permission-unknown", V1, writes),
         ("end-exits", V1, plan(state(), "AGENT; sleep 30", None, &["end"])),
         ("end-code", V1, plan(state(), "AGENT; exit 3", None, &["end"])),

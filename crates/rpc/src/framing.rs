@@ -51,6 +51,8 @@ const MAX_HEADER_LINE_BYTES: usize = 4096;
 const MAX_HEADERS_BYTES: usize = 8192;
 /// Room that is asked of the buffer before each read.
 const READ_BYTES: usize = 64 * 1024;
+/// A byte order mark, which some put before the first message.
+pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -107,10 +109,12 @@ impl Decoder {
 
     /// Where to append what was read. Frames found before are gone after this.
     pub fn space(&mut self) -> &mut Vec<u8> {
-        if self.start > 0 {
-            self.bytes.drain(..self.start);
-            self.scanned -= self.start;
-            self.start = 0;
+        // Who looks on is shown the mark, too.
+        let read = self.start - if self.bytes[..self.start].ends_with(BOM) { BOM.len() } else { 0 };
+        if read > 0 {
+            self.bytes.drain(..read);
+            self.scanned -= read;
+            self.start -= read;
         }
         // One huge message must not hold its memory for ever.
         if self.bytes.is_empty() && self.bytes.capacity() > 16 * READ_BYTES {
@@ -178,7 +182,6 @@ impl Decoder {
 
     /// Passes over a byte order mark at the very start. False if it can't be told yet.
     fn skip_bom(&mut self) -> bool {
-        const BOM: &[u8] = b"\xef\xbb\xbf";
         if self.bom_possible {
             let seen = self.unread();
             if seen.len() < BOM.len() && BOM.starts_with(seen) {

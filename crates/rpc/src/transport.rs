@@ -1,6 +1,6 @@
 //! A transport is two ends: one yields frames, into the other frames are encoded. Every way to get one is a function here.
 
-use crate::framing::{Decoder, Framing, Step};
+use crate::framing::{BOM, Decoder, Framing, Step};
 use crate::messages::{Input, Output, ReadMessages, WriteMessages, append_line};
 use crate::outbox::{DEFAULT_QUEUE, Outbox};
 use crate::sync::Lock;
@@ -307,8 +307,11 @@ impl FrameReader {
     }
 
     fn show(&self, at: &Range<usize>) {
+        let bytes = self.decoder.bytes();
+        // Who looks on sees what came: a byte order mark, which is passed over, too.
+        let mark = if bytes[..at.start].ends_with(BOM) { BOM.len() } else { 0 };
         for tap in &self.taps {
-            tap(Direction::In, &self.decoder.bytes()[at.clone()]);
+            tap(Direction::In, &bytes[at.start - mark..at.end]);
         }
     }
 }

@@ -197,3 +197,31 @@ proptest! {
         prop_assert_eq!(seen, bodies.iter().map(|b| frame(b)).collect::<Vec<_>>());
     }
 }
+
+/// Who looks on sees the byte order mark that is passed over, however it was cut.
+#[tokio::test]
+async fn tr_stdio_10_a_tap_sees_the_byte_order_mark() {
+    use std::sync::{Arc, Mutex};
+    use tokio::io::AsyncWriteExt as _;
+    for cut in 1..8 {
+        let (mut near, far) = tokio::io::duplex(64);
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log = Arc::clone(&seen);
+        let tap = move |_, frame: &[u8]| log.lock().unwrap().push(String::from_utf8_lossy(frame).into_owned());
+        let (mut reader, _writer) = tieline_rpc::Transport::stream(far).tap(tap).open();
+        let bytes = "\u{feff}{\"a\":1}\n{}\n".as_bytes();
+        let writing = tokio::spawn(async move {
+            for part in bytes.chunks(cut) {
+                near.write_all(part).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut frames = Vec::new();
+        while let tieline_rpc::Event::Frame(at) = reader.next().await {
+            frames.push(String::from_utf8_lossy(reader.bytes(at)).into_owned());
+        }
+        writing.await.unwrap();
+        assert_eq!(frames, ["{\"a\":1}", "{}"], "{cut}");
+        assert_eq!(*seen.lock().unwrap(), ["\u{feff}{\"a\":1}", "{}"], "{cut}");
+    }
+}

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use tieline_json::{Raw, Reader};
 use tieline_rpc::framing::Framing;
+use tieline_schema::is_absolute;
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "(hidden)";
@@ -25,6 +26,9 @@ const WORDS: &str =
     "jsonrpc method sessionUpdate type status kind stopReason role outcome operation state priority category audience";
 /// Below these keys nothing is a word of the protocol; `data` is what is told of an error.
 const FREE: [&str; 4] = ["rawInput", "rawOutput", "_meta", "data"];
+
+/// A byte order mark, which is no part of a message.
+const BOM: &str = "\u{feff}";
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,9 +54,9 @@ pub fn redact(json: &str) -> Cow<'_, str> {
     if Filter::new(Kept::Redacted).hide(&mut value, false) { value.to_string().into() } else { json.into() }
 }
 
-/// The message, if it is one. Half a surrogate pair is read as U+FFFD, as everywhere else.
+/// The message, if it is one. A byte order mark is passed over, and half a surrogate pair is read as U+FFFD, as everywhere else.
 pub fn parse(json: &str) -> Option<Value> {
-    Raw::new(json).ok()?.parse().ok()
+    Raw::new(json.strip_prefix(BOM).unwrap_or(json)).ok()?.parse().ok()
 }
 
 /// Takes out of frames what is not to be kept.
@@ -116,7 +120,8 @@ impl Filter {
         }
         let mut out = Vec::new();
         let framing = if headers { Framing::Headers } else { Framing::Lines };
-        framing.write(&mut out, |out| out.extend_from_slice(value.to_string().as_bytes()));
+        let mark = if body.starts_with(BOM.as_bytes()) { BOM } else { "" };
+        framing.write(&mut out, |out| out.extend_from_slice(format!("{mark}{value}").as_bytes()));
         Some(out)
     }
 
@@ -215,7 +220,7 @@ impl Filter {
             Value::String(text) if !free && WORDS.split(' ').any(|word| word == key) && is_word(text) => {}
             Value::String(text) if is_id(key) => *text = format!("id#{}", self.ids.of(text).unwrap_or(0)),
             // A path that must be absolute still is.
-            Value::String(text) => *text = format!("{}<{}>", if text.starts_with('/') { "/" } else { "" }, text.len()),
+            Value::String(text) => *text = format!("{}<{}>", if is_absolute(text) { "/" } else { "" }, text.len()),
         }
     }
 }

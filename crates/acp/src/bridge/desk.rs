@@ -1,17 +1,22 @@
 //! What the agent asks of its client, asked of ours.
 
-use super::{Shared, pass};
+use super::line::Line;
+use super::{MAX_TOLD, Shared, pass};
 use crate::agent::ClientHandle;
 use crate::agent::permission::put;
 use crate::client::{AgentHandle, Handler, refuse};
 use crate::error::Result;
 use crate::{meta, wire};
 use std::sync::Arc;
+use tieline_rpc::Dropped;
 use tieline_rpc::sync::Lock as _;
 use tieline_schema::{
     ClientCall, ElicitRequest, ElicitResponse, PermissionOutcome, PermissionRequest, PermissionResponse, Raw,
-    SessionId, data_field,
+    SessionId, Severity, data_field,
 };
+
+/// So much is told of a line that is no message.
+const MAX_HEAD_BYTES: usize = 80;
 
 /// Serves the agent with what the client serves.
 pub(super) struct Desk(pub(super) Arc<Shared>);
@@ -59,6 +64,25 @@ impl Handler for Desk {
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let session = request.scope.session().cloned();
         self.client(session).await?.ask(ClientCall::Elicit(Box::new(request)), None).await
+    }
+
+    fn dropped(&self, what: Dropped<'_>) {
+        let what = match what {
+            Dropped::Line(line) => {
+                let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD_BYTES)]);
+                format!("a line of the agent's that is no message: {head}")
+            }
+            Dropped::Over(what) | Dropped::Bad(what) => format!("what the agent said wrong: {what}"),
+        };
+        // Nobody knows which session it was for.
+        if self.0.told.locked().len() < MAX_TOLD && self.0.tell(&what) {
+            let lines: Vec<Arc<Line>> = self.0.lines.locked().values().cloned().collect();
+            tokio::spawn(async move {
+                for line in lines {
+                    let _ = line.session.notice(Severity::Warning, format!("Not passed on: {what}")).await;
+                }
+            });
+        }
     }
 
     async fn elicitation_complete(&self, elicitation_id: String) {

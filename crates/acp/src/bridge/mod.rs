@@ -44,9 +44,13 @@ const DEFAULT_HELLO: Duration = Duration::from_secs(2 * 60);
 /// A cancelled turn gets this long to end in its own way.
 const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(30);
 
+/// What of the agent's can't be read is told until so much was told.
+const MAX_TOLD: usize = 20;
+
 /// Everything that can get lost between two dialects, in words for people; docs/bridge.md has the table.
 mod loss {
     pub(super) const TOOLS: &str = "the files and terminals that the client offers: version 2 has no words for them";
+    pub(super) const REPLAY: &str = "sessions of before: the agent can't tell them again, as version 2 promises";
     pub(super) const LOGIN: &str = "ways to log in of a kind that version 1 does not know";
     pub(super) const OPTION: &str = "options of a kind that version 1 does not know";
     pub(super) const BACKGROUND: &str = "what goes on beside the turns";
@@ -81,8 +85,10 @@ pub struct Bridge {
 
 impl std::fmt::Debug for Bridge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Bridge");
-        shown.field("protocol", &self.protocol).field("lossless", &self.lossless).finish_non_exhaustive()
+        f.debug_struct("Bridge")
+            .field("protocol", &self.protocol)
+            .field("lossless", &self.lossless)
+            .finish_non_exhaustive()
     }
 }
 
@@ -104,7 +110,7 @@ impl Bridge {
         hello_deadline(limit: Duration) => hello_deadline = limit;
         /// How long the agent may take to end a turn that the client has cancelled; 30 seconds by default. Then the bridge ends it.
         cancel_grace(limit: Duration) => cancel_grace = limit;
-        /// Tells what is lost, once for each kind.
+        /// Tells what is lost, once for each kind; and what of the agent's could not be read, the first times.
         on_loss(tell: impl Fn(&str) + Send + Sync + 'static) => on_loss = Box::new(tell);
     }
 
@@ -146,7 +152,7 @@ struct Shared {
     client: watch::Sender<Option<ClientHandle>>,
     lines: Mutex<HashMap<SessionId, Arc<Line>>>,
     /// What was said to be lost.
-    told: Mutex<BTreeSet<&'static str>>,
+    told: Mutex<BTreeSet<String>>,
     /// The agent is gone, or was never reached.
     over: Cancel,
     failed: OnceLock<Error>,
@@ -190,11 +196,16 @@ impl Shared {
         if self.settings.lossless {
             return Err(Error::wire(-32603, format!("refused, because this would be lost: {what}")));
         }
-        let first = self.told.locked().insert(what);
+        Ok(self.tell(what))
+    }
+
+    /// Tells of something that is not passed on; true for the first time.
+    fn tell(&self, what: &str) -> bool {
+        let first = self.told.locked().insert(what.to_owned());
         if first {
             (self.settings.on_loss)(what);
         }
-        Ok(first)
+        first
     }
 
     /// Says hello to the agent.
@@ -241,7 +252,9 @@ impl Shared {
         }
         let tools = hello.capabilities.has_tools() && !agent.hears_of_tools();
         let login = logins.len() < agent.auth_methods().len();
-        let mut lost = tools.then_some(loss::TOOLS).into_iter().chain(login.then_some(loss::LOGIN));
+        let replay = dialect == Dialect::V2 && !agent.capabilities().load;
+        let lost = [(tools, loss::TOOLS), (login, loss::LOGIN), (replay, loss::REPLAY)];
+        let mut lost = lost.into_iter().filter_map(|(is, what)| is.then_some(what));
         if let Err(error) = lost.try_for_each(|what| self.lose(what).map(drop)) {
             agent.close().await;
             return Err(error);

@@ -1,7 +1,7 @@
 //! Scenarios of modes, options and logins, of what was not offered, and of the end.
 
 use super::Stage;
-use crate::peer::{Stop, is_ok};
+use crate::peer::{END, Stop, is_ok};
 use crate::report::items;
 use crate::sheet::Verdict;
 use crate::state::OPTIONAL;
@@ -24,7 +24,7 @@ impl Stage {
                 self.expect("mode-set", set, || failed);
                 let unknown = json!({"modeId": "tieline-check-no-such-mode"});
                 let reply = self.peer()?.call_in("session/set_mode", unknown).await?;
-                self.expect_refusal("mode-unknown", &reply);
+                self.expect_refusal("mode-unknown", &reply, None);
             }
             _ => self.leave(&["mode-set", "mode-unknown"], Verdict::NotApplicable, "the session has no modes"),
         }
@@ -39,11 +39,10 @@ impl Stage {
             let reply = self.set_option(&option[key], value).await?;
             let list = items(&reply["result"]["configOptions"]);
             let now = list.iter().find(|one| one[key] == option[key]).map(|one| &one["currentValue"]);
-            self.expect("option-set", now == Some(value) && list.len() >= all.len(), || {
-                format!("{} was set to {value}: {}", option[key], reply)
-            });
+            let set = now == Some(value) && list.len() >= all.len();
+            self.expect("option-set", set, || format!("{} was set to {value}: {reply}", option[key]));
             let reply = self.set_option(&"tieline-check-no-such-option".into(), &"x".into()).await?;
-            self.expect_refusal("option-unknown", &reply);
+            self.expect_refusal("option-unknown", &reply, None);
         } else {
             self.leave(&["option-set", "option-unknown"], Verdict::NotApplicable, "the session has no options");
         }
@@ -66,7 +65,7 @@ impl Stage {
         }
         let method = if self.dialect == Dialect::V2 { "auth/login" } else { "authenticate" };
         let reply = self.peer()?.call(method, json!({"methodId": "tieline-check-no-such-login"})).await?;
-        self.expect_refusal("login-unknown", &reply);
+        self.expect_refusal("login-unknown", &reply, None);
         Ok(())
     }
 
@@ -82,9 +81,7 @@ impl Stage {
             any = true;
             let params = json!({"cwd": self.peer()?.folder, "mcpServers": []});
             let reply = self.peer()?.call_in(method, params).await?;
-            self.expect("offered-only", reply["error"]["code"] == -32601, || {
-                format!("`{method}` is not offered, and this came back: {reply}")
-            });
+            self.expect_refusal("offered-only", &reply, Some(-32601));
         }
         if !any {
             self.add("offered-only", Verdict::NotApplicable, "the agent offers all of them");
@@ -96,7 +93,7 @@ impl Stage {
         self.ready().await?;
         self.peer()?.pause().await?;
         let begun = Instant::now();
-        let status = self.peer()?.finish().await;
+        let status = self.peer()?.finish(END).await;
         let took = begun.elapsed();
         let in_time = status.is_some() && took < Duration::from_secs(5);
         self.expect("end-exits", in_time, || format!("it had not ended after {} s", took.as_secs()));

@@ -19,15 +19,14 @@ impl Stage {
             let text = update["content"]["text"].as_str().or(update["content"][0]["text"].as_str());
             is_kind(update, "agent_message") && text.is_some_and(|text| text.contains("hello"))
         });
-        self.expect("load-replays", user && (agent || !said), || {
-            format!("user: {user}, agent: {agent}, after the prompt {words:?}")
-        });
+        let heard = || format!("user: {user}, agent: {agent}, after the prompt {words:?}");
+        self.expect("load-replays", user && (agent || !said), heard);
         // What comes behind the answer is heard before the next prompt: it would be taken for the work of that one.
         self.peer()?.pause().await?;
         let turn = self.say().await?;
         self.expect("load-goes-on", turn.stop != "error", || "the prompt failed".into());
         let reply = self.take_up("tieline-check-no-such-session", true).await?;
-        self.expect_refusal("load-unknown", &reply);
+        self.expect_refusal("load-unknown", &reply, None);
         Ok(())
     }
 
@@ -89,22 +88,20 @@ impl Stage {
         };
         let reply = self.peer()?.call("session/list", json!({"cwd": folder})).await?;
         let listed = ids(&reply);
-        self.expect("list-has", listed.iter().any(|(id, _)| *id == session), || {
-            format!("{session:?} is not among {} sessions", listed.len())
-        });
+        let has = listed.iter().any(|(id, _)| *id == session);
+        self.expect("list-has", has, || format!("{session:?} is not among {} sessions", listed.len()));
         let foreign = listed.iter().find(|(_, cwd)| std::path::Path::new(cwd) != folder);
-        self.expect("list-folder", is_ok(&reply) && foreign.is_none(), || {
-            format!("{foreign:?} is of another folder; {}", reply["error"])
-        });
+        let said = || format!("{foreign:?} is of another folder; {}", reply["error"]);
+        self.expect("list-folder", is_ok(&reply) && foreign.is_none(), said);
         let reply = self.peer()?.call("session/list", json!({"cursor": "tieline-check-no-such-cursor"})).await?;
-        self.expect_refusal("list-cursor", &reply);
+        self.expect_refusal("list-cursor", &reply, None);
         if self.peer()?.offers("session/delete") {
             let reply = self.peer()?.call_in("session/delete", json!({})).await?;
             let left = ids(&self.peer()?.call("session/list", json!({"cwd": folder})).await?);
             let gone = is_ok(&reply) && !left.iter().any(|(id, _)| *id == session);
             self.expect("delete-gone", gone, || format!("still listed, or: {}", reply["error"]));
             let reply = self.peer()?.call_in("session/delete", json!({})).await?;
-            self.expect_result("delete-unknown", &reply);
+            self.expect("delete-unknown", is_ok(&reply), || reply["error"].to_string());
         } else {
             let why = "the agent does not offer to delete sessions";
             self.leave(&["delete-gone", "delete-unknown"], Verdict::NotApplicable, why);
@@ -115,7 +112,7 @@ impl Stage {
     pub(super) async fn close(&mut self) -> Result<(), Stop> {
         self.ready_to("close").await?;
         let reply = self.peer()?.call_in("session/close", json!({})).await?;
-        self.expect_result("close-answered", &reply);
+        self.expect("close-answered", is_ok(&reply), || reply["error"].to_string());
         self.peer()?.open().await?;
         let id = self.wait().await?;
         let session = self.peer()?.session.clone();

@@ -5,11 +5,12 @@ use crate::peer::{Choice, Peer, Stop, Why, hello, late, survived};
 use crate::sheet::{Line, Verdict};
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
+use tieline_trace::Side;
 
 impl Stage {
     pub(super) async fn hello(&mut self) -> Result<(), Stop> {
         // In the words of all versions: nobody knows which one is answered.
-        let mut params = hello(Dialect::V2, &json!({}));
+        let mut params = hello(Side::Client, Dialect::V2);
         params["clientInfo"] = params["info"].clone();
         params["clientCapabilities"] = json!({});
         params["protocolVersion"] = 999.into();
@@ -17,29 +18,27 @@ impl Stage {
         let version = reply["result"]["protocolVersion"].as_u64();
         let one = version.is_some_and(|version| (1..999).contains(&version));
         self.expect("hello-newer", one, || reply.to_string());
-        self.done().await;
         if let Some(version) = version {
             params["protocolVersion"] = version.into();
             let reply = self.first("initialize", &params).await?;
             let echo = reply["result"]["protocolVersion"].as_u64();
             self.expect("hello-echo", echo == Some(version), || format!("{version} was its newest, and now: {reply}"));
-            self.done().await;
         }
         params["protocolVersion"] = "one".into();
         let reply = self.first("initialize", &params).await?;
-        self.expect_refusal("hello-broken", &reply);
-        self.done().await;
+        self.expect_refusal("hello-broken", &reply, None);
         let reply = self.first("session/new", &json!({"cwd": self.folder.path(), "mcpServers": []})).await?;
-        self.expect_refusal("hello-needed", &reply);
+        self.expect_refusal("hello-needed", &reply, None);
         // What it says without having agreed on anything is not judged.
         if let Some(mut peer) = self.peer.take() {
-            peer.finish().await;
+            peer.finish(self.end).await;
         }
         Ok(())
     }
 
     /// The answer of a fresh agent to the first thing that it hears.
     async fn first(&mut self, method: &str, params: &Value) -> Result<Value, Stop> {
+        self.done().await;
         let peer = Peer::start(&self.plan.settings, self.dialect, self.folder.path()).await?;
         self.peer.insert(peer).call(method, params.clone()).await
     }
@@ -51,7 +50,8 @@ impl Stage {
             self.add("turn-ends", Verdict::Broken, why);
         }
         let turn = turn?;
-        let ended = ["end_turn", "refusal", "max_tokens", "max_turn_requests"].contains(&&*turn.stop);
+        // Whether the reason is one that exists is for the laws to say.
+        let ended = !["error", "cancelled", "withdrawn", ""].contains(&&*turn.stop);
         self.expect("turn-ends", ended, || format!("it stopped with {:?}", turn.stop));
         let astray = turn.astray(&self.peer()?.session);
         let said = astray.is_none() && (turn.has("agent_message") || turn.stop != "end_turn");
@@ -78,9 +78,8 @@ impl Stage {
         let turn = turn?;
         stray = stray.or_else(|| turn.astray(&first));
         let parallel = turn.stop != "error";
-        self.expect("sessions-parallel", parallel && stray.is_none(), || {
-            stray.unwrap_or_else(|| "the prompt of the other session failed".into())
-        });
+        let wrong = stray.or_else(|| (!parallel).then(|| "the prompt of the other session failed".into()));
+        self.expect("sessions-parallel", wrong.is_none(), || wrong.unwrap_or_default());
         let both = parallel && first != second;
         if both {
             let beside = self.wait().await?;
@@ -102,11 +101,8 @@ impl Stage {
         if both && (spread || ended.as_ref().is_ok_and(|turn| turn.stop == "cancelled")) {
             self.expect("cancel-named", !spread, || "the turn of another session was cancelled, too".into());
         } else {
-            self.add(
-                "cancel-named",
-                Verdict::NotExercised,
-                "no two turns were seen side by side of which one stopped as cancelled",
-            );
+            let why = "no two turns were seen side by side of which one stopped as cancelled";
+            self.add("cancel-named", Verdict::NotExercised, why);
         }
         survived(ended)
     }
@@ -135,9 +131,8 @@ impl Stage {
             return Ok(());
         }
         let turn = self.say().await?;
-        self.expect("cancel-then", !["error", "cancelled"].contains(&&*turn.stop), || {
-            format!("it stopped with {:?}", turn.stop)
-        });
+        let fine = !["error", "cancelled"].contains(&&*turn.stop);
+        self.expect("cancel-then", fine, || format!("it stopped with {:?}", turn.stop));
         let words = self.words("wait")?;
         let id = self.peer()?.begin(&words).await?;
         self.peer()?.cancel().await?;

@@ -1,5 +1,6 @@
 //! A scripted agent: what it says to a client, what it hears, and what it makes of that.
 
+use crate::peer::hello;
 use crate::sheet::{Sheet, Verdict};
 use crate::witness::Witness;
 use serde_json::{Value, json};
@@ -115,11 +116,16 @@ impl Actor<'_> {
 
     /// From the hello to the prompt; false if this scenario has none.
     fn open(&mut self, part: &str) -> Result<bool, End> {
-        let hello = self.hear_call("initialize")?;
-        let version = if part == "version" { 99 } else { self.dialect.version() };
+        let theirs = self.hear_call("initialize")?;
+        let mut ours = hello(Side::Agent, self.dialect);
+        match part {
+            "version" => ours["protocolVersion"] = 99.into(),
+            "login" => {}
+            _ => ours["authMethods"] = json!([]),
+        }
         let key = if self.dialect == Dialect::V1 { "clientCapabilities" } else { "capabilities" };
-        self.offers = hello["params"][key].clone();
-        self.answer(&hello["id"], self.hello(version, part == "login"))?;
+        self.offers = theirs["params"][key].clone();
+        self.answer(&theirs["id"], ours)?;
         if part == "version" {
             let next = self.hear();
             let said = |message: &Value| format!("it goes on with {}", message["method"]);
@@ -147,21 +153,6 @@ impl Actor<'_> {
             self.update(json!({"sessionUpdate": "state_update", "state": "running"}))?;
         }
         Ok(true)
-    }
-
-    fn hello(&self, version: u16, login: bool) -> Value {
-        let info = json!({"name": "tieline-check", "version": env!("CARGO_PKG_VERSION")});
-        let methods = match (login, self.dialect) {
-            (false, _) => json!([]),
-            (true, Dialect::V2) => json!([{"type": "agent", "methodId": "check", "name": "Check"}]),
-            (true, _) => json!([{"type": "agent", "id": "check", "name": "Check"}]),
-        };
-        let (offers, offered, who) = match self.dialect {
-            Dialect::V1 => ("agentCapabilities", json!({}), "agentInfo"),
-            Dialect::V2Seed => ("capabilities", json!({"session": {}}), "agentInfo"),
-            Dialect::V2 => ("capabilities", json!({"session": {}}), "info"),
-        };
-        json!({"protocolVersion": version, offers: offered, who: info, "authMethods": methods})
     }
 
     /// Something answers after what came before.
@@ -218,7 +209,7 @@ impl Actor<'_> {
     }
 
     fn raw(&mut self, line: &str) -> Result<(), End> {
-        let _ = self.witness.hear(Side::Agent, line, true);
+        let _ = self.witness.hear(Side::Agent, line.as_bytes());
         let written = writeln!(self.output, "{line}").and_then(|()| self.output.flush());
         written.map_err(|_| End::Closed)
     }
@@ -233,7 +224,7 @@ impl Actor<'_> {
             let line = self.input.recv_timeout(patience);
             let line = line.map_err(|why| if why == RecvTimeoutError::Timeout { End::Late } else { End::Closed })?;
             if !line.trim().is_empty()
-                && let Some(message) = self.witness.hear(Side::Client, &line, true)
+                && let Some(message) = self.witness.hear(Side::Client, line.as_bytes())
             {
                 return Ok(message);
             }

@@ -84,12 +84,10 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: User<'_>) -> io::
     drop(pipes.input);
     let mut output = pipes.output;
     let printed = tokio::spawn(async move {
-        let (mut kept, mut chunk) = (Vec::new(), vec![0; 16 << 10]);
+        let mut kept = Vec::new();
+        let _ = (&mut output).take(MAX_OUTPUT_BYTES as u64).read_to_end(&mut kept).await;
         // Everything is read, so that the client is not held up.
-        while let Ok(size @ 1..) = output.read(&mut chunk).await {
-            let room = MAX_OUTPUT_BYTES.saturating_sub(kept.len());
-            kept.extend_from_slice(&chunk[..size.min(room)]);
-        }
+        let _ = tokio::io::copy(&mut output, &mut tokio::io::sink()).await;
         kept
     });
     let interrupt = async |what: &str| {

@@ -30,14 +30,11 @@ impl Actor<'_> {
     }
 
     pub(super) fn unknown(&mut self) -> Result<(), End> {
-        let mut wrong = None;
         for method in ["_tieline.check/nothing", "session/tieline_check_nothing"] {
             let answer = self.ask(method, json!({}))?;
-            if answer["error"]["code"] != -32601 {
-                wrong = Some(format!("`{method}`: {answer}"));
-            }
+            let refused = answer["error"]["code"] == -32601;
+            self.expect("client-unknown-request", refused, || format!("`{method}`: {answer}"));
         }
-        self.expect("client-unknown-request", wrong.is_none(), || wrong.unwrap_or_default());
         let before = self.witness.log.len();
         self.say(&json!({"jsonrpc": "2.0", "method": "_tieline.check/told", "params": {}}))?;
         self.say(&json!({"jsonrpc": "2.0", "method": "$/tieline_check", "params": {}}))?;
@@ -67,9 +64,8 @@ impl Actor<'_> {
                 None => self.add("client-read", Verdict::NotExercised, &refused(&answer)),
             }
             let answer = self.ask("fs/read_text_file", json!({"sessionId": "s", "path": "tieline-check-lines.txt"}))?;
-            self.expect("client-relative", answer["error"].is_object(), || {
-                format!("a relative path was read: {answer}")
-            });
+            let said = || format!("a relative path was read: {answer}");
+            self.expect("client-relative", answer["error"].is_object(), said);
             let none = self.cwd.join("tieline-check-none.txt");
             let answer = self.ask("fs/read_text_file", json!({"sessionId": "s", "path": none}))?;
             self.expect("client-missing", answer["error"]["code"] == -32002, || answer.to_string());

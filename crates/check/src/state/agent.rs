@@ -113,7 +113,10 @@ impl Judge {
             Update::ConfigOptions(list) => self.options(Some(id), &list.options),
             Update::Commands(list) => self.commands(list.commands.iter().map(|command| command.name.as_str())),
             Update::Mode(mode) => {
-                if let Some(modes) = self.session(id).and_then(|session| session.modes.clone()) {
+                let Some(session) = self.session(id).filter(|session| session.ready) else { return };
+                // Modes may be among the options.
+                if session.modes.is_some() || session.options.is_empty() {
+                    let modes = session.modes.clone().unwrap_or_default();
                     self.mode(&modes, &mode.mode_id);
                 }
             }
@@ -219,7 +222,8 @@ impl Judge {
         let known = session.calls.get(id).copied();
         let ended = known == Some(true);
         if session.calls.len() < MAX_KNOWN {
-            session.calls.insert(id.clone(), ended || call.status.set().is_some_and(ToolCallStatus::is_final));
+            let status = call.status.set();
+            session.calls.insert(id.clone(), status.map_or(ended, ToolCallStatus::is_final));
             session.turn.insert(id.clone());
         }
         if announced {
@@ -255,9 +259,8 @@ impl Judge {
         let options = request.options.iter();
         asked.options = options.map(|option| (option.option_id.clone(), option.kind.allows())).collect();
         let fine = !request.options.is_empty() && (self.shape || asked.options.len() == request.options.len());
-        self.expect("permission-options", fine, || {
-            if asked.options.is_empty() { "a question without options" } else { "two options with one id" }.to_owned()
-        });
+        let said = if asked.options.is_empty() { "a question without options" } else { "two options with one id" };
+        self.expect("permission-options", fine, || said.to_owned());
     }
 }
 

@@ -20,9 +20,8 @@ impl Judge {
             self.state.cancelled(asked.session.as_deref());
         }
         let fine = self.shape || chosen.is_none() || allows.is_some();
-        self.expect("permission-answer", fine, || {
-            format!("the option {:?} was not offered", chosen.as_deref().unwrap_or_default())
-        });
+        let said = || format!("the option {:?} was not offered", chosen.as_deref().unwrap_or_default());
+        self.expect("permission-answer", fine, said);
         if asked.cancelled {
             let said = || "a question of a cancelled turn was answered with an option".into();
             self.expect("permission-cancel", chosen.is_none(), said);
@@ -73,7 +72,10 @@ impl Judge {
         let open = open.next().cloned();
         if answer.stop_reason == Some(StopReason::EndTurn) && !turn.is_empty() {
             self.expect("tool-finished", open.is_none(), || {
-                format!("the turn ended, and the call {:?} did not", open.unwrap_or_default())
+                format!(
+                    "at the end of the turn the call {:?} is neither completed nor failed",
+                    open.unwrap_or_default()
+                )
             });
         }
     }

@@ -25,12 +25,10 @@ impl Judge {
     /// What the client asks or tells.
     pub(crate) fn client_says(&mut self, method: &str, call: AgentCall, asked: &mut Asked) {
         let hello = matches!(call, AgentCall::Initialize(_));
-        if self.whole || self.state.hurried || !hello {
+        if !self.state.hurried && (self.whole || !hello) {
             let fine = hello || self.state.agent.is_some() || !self.whole && self.dialect.is_some();
-            if !self.state.hurried {
-                self.expect("hello-first", fine, || format!("`{method}` before `initialize` was answered"));
-            }
-            self.state.hurried |= !fine;
+            self.expect("hello-first", fine, || format!("`{method}` before `initialize` was answered"));
+            self.state.hurried = !fine;
         }
         if let Some((_, offers)) = OPTIONAL.iter().find(|(name, _)| *name == method) {
             asked.unoffered = !self.can("can-sessions", method, offers);
@@ -96,7 +94,7 @@ impl Judge {
     fn mode_chosen(&mut self, request: &SetModeRequest) {
         let id = request.session_id.to_string();
         self.client_names("session/set_mode", &id);
-        if let (false, Some(modes)) = (self.shape, self.session(&id).and_then(|session| session.modes.clone())) {
+        if let Some(modes) = self.session(&id).and_then(|session| session.modes.clone()) {
             let known = modes.available_modes.iter().any(|mode| mode.id == request.mode_id);
             self.expect("option-choice", known, || format!("the mode {:?} was not named", request.mode_id));
         }
@@ -106,7 +104,7 @@ impl Judge {
         let id = request.session_id.to_string();
         self.client_names("session/set_config_option", &id);
         let options = self.session(&id).map(|session| session.options.clone()).unwrap_or_default();
-        if !self.shape && !options.is_empty() {
+        if !options.is_empty() {
             let option = options.iter().find(|option| option.config_id == request.config_id);
             let value = match (option.map(|option| &option.kind), &request.value) {
                 (Some(ConfigKind::Select(select)), ConfigValue::Id(value)) => {

@@ -46,8 +46,8 @@ struct Strict {
 }
 
 impl Strict {
-    fn see(&mut self, from: Side, json: Option<&str>) {
-        let found = self.judge.frame(from, json);
+    fn see(&mut self, from: Side, frame: &[u8]) {
+        let found = self.judge.frame(from, frame);
         for breach in found.into_iter().filter(|breach| breach.side == Side::Agent && breach.is_must()) {
             let Breach { said, .. } = breach;
             self.breach(said);
@@ -107,10 +107,8 @@ impl Frames {
     /// Looks at one frame.
     pub fn see(&self, direction: Direction, frame: &[u8]) {
         let json = json(frame);
-        match (&self.strict, direction) {
-            (Some(strict), Direction::Out) => strict.locked().see(Side::Client, json.map(|(json, _)| json)),
-            (Some(strict), Direction::In) => strict.locked().see(Side::Agent, json.map(|(json, _)| json)),
-            (None, _) => {}
+        if let Some(strict) = &self.strict {
+            strict.locked().see(side(direction), frame);
         }
         if let (Some((_, true)), Direction::In) = (json, direction) {
             self.told(HALF_PAIR, true);
@@ -144,17 +142,21 @@ impl Frames {
 
     fn write(&self, direction: Direction, frame: &[u8]) {
         let Some(trace) = &self.trace else { return };
-        let from = if direction == Direction::In { Side::Agent } else { Side::Client };
-        if let Err(error) = trace.locked().message(from, frame) {
+        if let Err(error) = trace.locked().message(side(direction), frame) {
             self.notes.warn(format!("the trace can't be written: {error}"));
         }
     }
 }
 
+/// Who sends what goes this way.
+fn side(direction: Direction) -> Side {
+    if direction == Direction::In { Side::Agent } else { Side::Client }
+}
+
 /// The frame as text if it is one JSON value, and whether half of a character is in it.
 fn json(frame: &[u8]) -> Option<(&str, bool)> {
     let text = std::str::from_utf8(frame).ok()?;
-    let mut reader = tieline::json::Reader::new(text);
+    let mut reader = tieline::json::Reader::new(text.trim_start_matches('\u{feff}'));
     (reader.skip().is_ok() && reader.end().is_ok()).then_some((text, reader.has_half_pair()))
 }
 

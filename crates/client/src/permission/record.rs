@@ -159,6 +159,8 @@ pub struct Record {
     pub kept: Option<Kept>,
     /// Nobody could be asked, and the run should end for it.
     pub nobody: bool,
+    /// Why no flag can allow it: the agent offers no option for that.
+    pub no_way: Option<&'static str>,
     /// When.
     #[serde(serialize_with = "as_seconds")]
     pub at: SystemTime,
@@ -168,6 +170,7 @@ impl Record {
     /// What to type to have what was refused; `None` if a person said no.
     pub fn way(&self) -> Option<String> {
         match &self.by {
+            _ if self.no_way.is_some() => self.no_way.map(str::to_owned),
             By::Decider(name) if name == NOBODY => {
                 let edits = |rule: &String| {
                     let path = ["write ", "delete "].iter().find_map(|verb| rule.strip_prefix(verb));
@@ -214,6 +217,7 @@ impl Record {
             learned: Vec::new(),
             kept: None,
             nobody: false,
+            no_way: None,
             at: SystemTime::now(),
         }
     }

@@ -58,6 +58,12 @@ impl Drop for Open<'_> {
     }
 }
 
+/// What would help where no option allows it.
+const NO_OPTION: &str = "no flag helps: the agent offers no option of a kind that allows it (allow_once, allow_always), which only it \
+    can mend; `tieline check agent` shows what it sends";
+/// The same where one does, for ever.
+const ONLY_LASTING: &str = "no flag helps: the agent only offers to allow it for ever, which a person has to choose";
+
 impl Services {
     /// Decides. `show` gives the changes that a person is shown; it is only asked for if there is a question.
     pub(super) async fn decide(&self, case: Case, facts: &Facts, show: impl AsyncFnOnce() -> Shown) -> Decided {
@@ -116,6 +122,11 @@ impl Services {
             record.learned = rules.iter().map(Rule::to_string).collect();
             record.kept = kept;
             record.nobody = answer == Answer::Nobody;
+            record.no_way = match offered.iter().any(|option| option.kind.allows()) {
+                _ if !is_question || chosen.allows => None,
+                false => Some(NO_OPTION),
+                true => Some(ONLY_LASTING).filter(|_| answer == Answer::Allow),
+            };
         }
         if let Some(note) = &chosen.note {
             self.tell(&Event::Notice { session: Some(case.session.clone()), text: sanitize::exact_line(note) });

@@ -138,6 +138,19 @@ fn v1_perm_02_options_are_picked_by_kind() {
     ] {
         check(person(answer.clone()), read, &offered, expect, &format!("{answer:?} {offered}"));
     }
+    // What was allowed, and has no option for that, is not told to be refused by who allowed it.
+    for (offered, way) in [
+        (only(&["allow", "reject_once"]), "offers no option of a kind that allows it"),
+        (only(&["allow_always", "reject_once"]), "only offers to allow it for ever"),
+    ] {
+        let log = Arc::new(Log::default());
+        let observer = log.clone();
+        let allow_all = move |services: Builder| {
+            services.engine(Engine::new(Preset::AllowAll, Config::default())).observer(observer.clone())
+        };
+        check(allow_all, read, &offered, "o-reject_once", way);
+        assert!(log.last().way().unwrap().contains(way), "{:?}", log.last());
+    }
     // That no way to refuse was offered is said.
     let log = Arc::new(Log::default());
     let observer = log.clone();

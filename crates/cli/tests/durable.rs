@@ -200,7 +200,7 @@ impl Service {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
                 command.env_clear().env("HOME", &home).args(["serve", "token", "add", "test", "--role", "use"]);
                 let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
-                service.token = said.split_whitespace().find(|word| word.starts_with("tl-")).unwrap().to_owned();
+                said.split_whitespace().find(|word| word.starts_with("tl-")).unwrap().clone_into(&mut service.token);
             } else {
                 let tokens =
                     |name: &str| service.folder.path().join(name).join(".local/state/tieline/serve-tokens.json");
@@ -589,6 +589,22 @@ async fn a_client_goes_on_at_any_of_three_nodes() {
     }
 }
 
+/// Somebody who has been told all of it.
+async fn whole(service: &Service, session: &str) -> Client {
+    let since = Instant::now();
+    loop {
+        let mut fresh = Client { session: session.to_owned(), ..Client::new() };
+        if fresh.connect(service, false, usize::MAX).await {
+            fresh.open_stream(service, usize::MAX).await;
+            if fresh.take_up(service, true).await {
+                return fresh;
+            }
+        }
+        assert!(service.cluster.is_some() && since.elapsed() < LONG, "nobody takes the session up");
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 /// Cuts, kills and comes back, as often as wanted.
 async fn cut(mut service: Service) {
     let (cuts, seed) = (number("TIELINE_CUTS").unwrap_or(CUTS), number("TIELINE_SEED").unwrap_or(1));
@@ -682,18 +698,7 @@ async fn cut(mut service: Service) {
         service.nodes[node].network.as_ref().unwrap().cut(false);
     }
     // What it was told in pieces is what somebody is told who comes now.
-    let since = Instant::now();
-    let fresh = loop {
-        let mut fresh = Client { session: client.session.clone(), ..Client::new() };
-        if fresh.connect(&service, false, usize::MAX).await {
-            fresh.open_stream(&service, usize::MAX).await;
-            if fresh.take_up(&service, true).await {
-                break fresh;
-            }
-        }
-        assert!(nodes > 1 && since.elapsed() < LONG, "seed {seed}: nobody takes the session up");
-        tokio::time::sleep(AGAIN).await;
-    };
+    let fresh = whole(&service, &client.session).await;
     let known = client.told.len();
     let at = client.told.iter().zip(&fresh.told).take_while(|(one, other)| one == other).count();
     let around = |told: &[(String, String)]| format!("{:?}", &told[at.saturating_sub(2)..told.len().min(at + 3)]);

@@ -61,28 +61,22 @@ pub(crate) struct Filter {
     pub(crate) kept: Kept,
     /// What was hidden so far, to be found again in other places.
     secrets: Vec<String>,
-    ids: Numbers,
-    /// Keys that are not of the protocol.
-    keys: Numbers,
+    /// Ids, and keys that are not of the protocol, by their number.
+    ids: HashMap<String, usize>,
+    keys: HashMap<String, usize>,
     /// Requests of implementations, by who asked and their id, until they are answered.
     foreign: HashSet<(Side, String)>,
     /// The message is one of those, or answers one.
     is_foreign: bool,
 }
 
-/// Texts numbered by first sight.
-#[derive(Debug, Default)]
-struct Numbers(HashMap<String, usize>);
-
-impl Numbers {
-    /// The number of a text; `None` if there are too many.
-    fn of(&mut self, text: &str) -> Option<usize> {
-        let next = self.0.len() + 1;
-        if next <= MAX_NAMES && !self.0.contains_key(text) {
-            self.0.insert(text.to_owned(), next);
-        }
-        self.0.get(text).copied()
+/// The number of a text, by first sight; 0 if there are too many.
+fn number(known: &mut HashMap<String, usize>, text: &str) -> usize {
+    let next = known.len() + 1;
+    if next <= MAX_NAMES && !known.contains_key(text) {
+        known.insert(text.to_owned(), next);
     }
+    known.get(text).copied().unwrap_or(0)
 }
 
 impl Filter {
@@ -136,8 +130,7 @@ impl Filter {
         if !free && key.len() <= MAX_KEY_BYTES && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return key;
         }
-        // What is beyond the numbers keeps its length, at the price of others of that length.
-        self.keys.of(&key).map_or_else(|| format!("<{}>", key.len()), |number| format!("key#{number}"))
+        format!("key#{}", number(&mut self.keys, &key))
     }
 
     /// What is kept of text that is no message.
@@ -213,7 +206,7 @@ impl Filter {
                 *value = if number.is_f64() { f64::from(sign).into() } else { sign.into() };
             }
             Value::String(text) if !free && WORDS.split(' ').any(|word| word == key) && is_word(text) => {}
-            Value::String(text) if is_id(key) => *text = format!("id#{}", self.ids.of(text).unwrap_or(0)),
+            Value::String(text) if is_id(key) => *text = format!("id#{}", number(&mut self.ids, text)),
             // A path that must be absolute still is.
             Value::String(text) => *text = format!("{}<{}>", if text.starts_with('/') { "/" } else { "" }, text.len()),
         }

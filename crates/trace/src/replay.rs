@@ -178,21 +178,16 @@ impl Player {
 
     fn next(&mut self) -> Next {
         while let Some(Step { frame, .. }) = self.steps.get(self.at) {
-            let (played, end) = (frame.from == self.options.side, frame.end);
+            let played = frame.from == self.options.side;
             if played && self.waits() {
                 break;
             }
             self.at += 1;
-            if !played {
-                continue;
-            }
-            self.start = self.at;
-            if end {
-                return Next::Close;
-            }
-            if let Some(bytes) = self.say(self.at - 1) {
-                self.sent += 1;
-                return Next::Send(bytes);
+            if played {
+                self.start = self.at;
+                if let Some(next) = self.say(self.at - 1) {
+                    return next;
+                }
             }
         }
         let over = self.at == self.steps.len() && !self.waits();
@@ -208,8 +203,11 @@ impl Player {
     }
 
     /// What is sent for a step, as it was recorded if nothing in it has another name now; `None` for an answer that nobody asked for.
-    fn say(&mut self, at: usize) -> Option<Vec<u8>> {
+    fn say(&mut self, at: usize) -> Option<Next> {
         let Step { frame, message, .. } = &self.steps[at];
+        if frame.end {
+            return Some(Next::Close);
+        }
         if let (Some(folder), Some(cwd)) = (&self.options.folder, message["params"]["cwd"].as_str()) {
             self.likeness.learn_path(cwd, folder);
             self.options.folder = None;
@@ -224,7 +222,8 @@ impl Player {
         let mut bytes = if said == *message { frame.body.clone() } else { said.to_string().into_bytes() };
         // A body over several lines has to become one.
         bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
-        Some(bytes)
+        self.sent += 1;
+        Some(Next::Send(bytes))
     }
 
     /// Takes what the live side said; gives what to answer to it at once.
@@ -297,19 +296,22 @@ impl Player {
 
     /// Nothing came for too long.
     fn silence(&mut self) {
-        if !self.waits() {
+        let missing: Vec<usize> = self.open(self.start..self.at).collect();
+        if missing.is_empty() {
             self.diverges(None, "the live side neither says anything nor ends");
             self.stopped = true;
         }
-        for at in self.start..self.at {
+        for at in missing {
             let step = &mut self.steps[at];
-            let rest = step.rest(&self.likeness);
-            if std::mem::replace(&mut step.done, true) || step.text.is_some() && rest.is_empty() {
-                continue;
-            }
+            step.done = true;
             self.stopped |= step.key.starts_with(ANSWER);
-            let rest = if rest.is_empty() { rest } else { format!(": {}", told(&rest.into())) };
-            let (number, what) = (step.frame.number, format!("{}{rest} did not come", step.key));
+            let (number, rest) = (step.frame.number, step.rest(&self.likeness));
+            let what = match &step.text {
+                // What has come of it was something else, and that was told.
+                Some(_) if rest.is_empty() => continue,
+                Some(_) => format!("{}: {} did not come", step.key, told(&rest.into())),
+                None => format!("{} did not come", step.key),
+            };
             self.diverges(Some(number), &what);
         }
     }
@@ -318,8 +320,7 @@ impl Player {
     fn gone(&mut self) {
         self.stopped = true;
         self.at = self.steps.len();
-        let ours = |step: &Step| step.frame.from == self.options.side;
-        self.steps.iter_mut().for_each(|step| step.done |= step.frame.end || ours(step));
+        self.steps.iter_mut().for_each(|step| step.done |= step.frame.end);
         if self.waits() {
             self.silence();
         }

@@ -13,7 +13,7 @@ use tieline_rpc::{Event, Transport};
 const QUIET: Duration = Duration::from_secs(1);
 /// So many divergences are kept; all are counted.
 const MAX_DIVERGENCES: usize = 1000;
-/// So far ahead of what is waited for a message is looked for.
+/// Among so many of its kind, and so far ahead of what is waited for, a message is looked for.
 const MAX_AHEAD: usize = 100;
 
 /// How the key of an answer begins; its id follows.
@@ -167,7 +167,7 @@ impl Player {
     }
 
     /// Steps of the live side that have not come.
-    fn open(&self, steps: Range<usize>) -> impl Iterator<Item = usize> {
+    fn open(&self, steps: Range<usize>) -> impl DoubleEndedIterator<Item = usize> {
         steps.filter(|at| self.steps[*at].frame.from != self.options.side && !self.steps[*at].done)
     }
 
@@ -198,7 +198,7 @@ impl Player {
         let ahead = self.steps[self.at..].iter().take(MAX_AHEAD).any(|step| step.done || step.heard > 0);
         let needed = |at: usize| self.steps[at].frame.end || self.steps[at].message.get("id").is_some();
         // An agent stays until its client goes.
-        let long = over || !ahead && self.open(self.start..self.at).any(needed);
+        let long = over || !ahead && self.open(self.start..self.at).rev().any(needed);
         Next::Wait(if long { self.options.timeout } else { QUIET })
     }
 
@@ -234,7 +234,7 @@ impl Player {
     fn message(&mut self, live: &Value) -> Option<Value> {
         let (key, text) = (key(live), text(live));
         let alike = |at: &usize| self.steps[*at].key == key && self.steps[*at].text.is_some() == text.is_some();
-        let mut candidates: Vec<usize> = self.open(self.start..self.at).filter(alike).collect();
+        let mut candidates: Vec<usize> = self.open(self.start..self.at).filter(alike).take(MAX_AHEAD).collect();
         if candidates.is_empty() {
             candidates.extend(self.open(self.at..self.steps.len()).take(MAX_AHEAD).find(alike));
         }
@@ -242,17 +242,23 @@ impl Player {
             self.piece(*at, text);
             return None;
         }
-        let compared = candidates.into_iter().map(|at| {
+        // The first that is the same, or the one that differs least.
+        let mut best: Option<(usize, Likeness, Vec<String>)> = None;
+        for at in candidates {
             let mut recorded = self.steps[at].message.clone();
             if let Some(id) = live.get("id") {
                 recorded["id"] = id.clone();
             }
             let (mut likeness, mut found) = (self.likeness.clone(), Vec::new());
             likeness.compare(&recorded, live, "", &mut found);
-            (at, likeness, found)
-        });
-        // Of several the one that is the same, or the first.
-        let best = compared.min_by_key(|(_, _, found)| found.len());
+            let same = found.is_empty();
+            if best.as_ref().is_none_or(|(_, _, least)| found.len() < least.len()) {
+                best = Some((at, likeness, found));
+            }
+            if same {
+                break;
+            }
+        }
         let Some((at, likeness, found)) = best else { return self.extra(live) };
         self.likeness = likeness;
         let Step { frame, message, done, .. } = &mut self.steps[at];

@@ -157,6 +157,19 @@ fn ends_and_signals_are_passed_on() {
 }
 
 #[test]
+fn a_standard_error_that_nobody_reads_holds_nothing_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.jsonl");
+    // More than one pipe holds, less than two: the agent itself can end.
+    let mut child =
+        record(&file, &[], &["sh", "-c", "head -c 100000 /dev/zero >&2; echo done; exit 3"]).spawn().unwrap();
+    let mut output = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    assert_eq!((output.as_str(), wait(&mut child).code()), ("done\n", Some(3)));
+    assert_eq!(lines(&file).last().unwrap()["code"], 3);
+}
+
+#[test]
 fn a_shape_has_none_of_the_values() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t.jsonl");

@@ -65,28 +65,22 @@ pub(crate) struct Filter {
     pub(crate) kept: Kept,
     /// What was hidden so far, to be found again in other places.
     secrets: Vec<String>,
-    ids: Numbers,
-    /// Keys that are not of the protocol.
-    keys: Numbers,
+    /// Ids, and keys that are not of the protocol, by their number.
+    ids: HashMap<String, usize>,
+    keys: HashMap<String, usize>,
     /// Requests of implementations, by who asked and their id, until they are answered.
     foreign: HashSet<(Side, String)>,
     /// The message is one of those, or answers one.
     is_foreign: bool,
 }
 
-/// Texts numbered by first sight.
-#[derive(Debug, Default)]
-struct Numbers(HashMap<String, usize>);
-
-impl Numbers {
-    /// The number of a text; `None` if there are too many.
-    fn of(&mut self, text: &str) -> Option<usize> {
-        let next = self.0.len() + 1;
-        if next <= MAX_NAMES && !self.0.contains_key(text) {
-            self.0.insert(text.to_owned(), next);
-        }
-        self.0.get(text).copied()
+/// The number of a text, by first sight; 0 if there are too many.
+fn number(known: &mut HashMap<String, usize>, text: &str) -> usize {
+    let next = known.len() + 1;
+    if next <= MAX_NAMES && !known.contains_key(text) {
+        known.insert(text.to_owned(), next);
     }
+    known.get(text).copied().unwrap_or(0)
 }
 
 impl Filter {
@@ -96,19 +90,14 @@ impl Filter {
 
     /// What is kept of something whole that comes from here; `None` if it may not be kept at all.
     pub(crate) fn keep(&mut self, from: Side, bytes: Vec<u8>) -> Option<Vec<u8>> {
-        match (self.kept, from) {
-            (Kept::Exact, _) | (_, Side::Exit) => Some(bytes),
-            (_, Side::Stderr) => self.text(&bytes),
-            _ => self.frame(from, &bytes),
+        if self.kept == Kept::Exact || from == Side::Exit {
+            return Some(bytes);
         }
-    }
-
-    fn frame(&mut self, from: Side, frame: &[u8]) -> Option<Vec<u8>> {
-        let (body, headers) = body(frame);
-        let Some(mut value) = std::str::from_utf8(body).ok().and_then(parse) else {
+        let (body, headers) = body(&bytes);
+        let Some(mut value) = std::str::from_utf8(body).ok().filter(|_| from.talks()).and_then(parse) else {
             // Something that was meant as a message may hold anything.
-            let message = matches!(body.first(), Some(b'{' | b'['));
-            return if message { None } else { self.text(frame) };
+            let meant = from.talks() && matches!(body.first(), Some(b'{' | b'['));
+            return if meant { None } else { self.text(&bytes) };
         };
         if self.kept == Kept::Shape {
             match &mut value {
@@ -116,7 +105,7 @@ impl Filter {
                 message => self.message(from, message),
             }
         } else if !self.hide(&mut value, false) {
-            return Some(frame.to_vec());
+            return Some(bytes);
         }
         let mut out = Vec::new();
         let framing = if headers { Framing::Headers } else { Framing::Lines };
@@ -141,8 +130,7 @@ impl Filter {
         if !free && key.len() <= MAX_KEY_BYTES && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return key;
         }
-        // What is beyond the numbers keeps its length, at the price of others of that length.
-        self.keys.of(&key).map_or_else(|| format!("<{}>", key.len()), |number| format!("key#{number}"))
+        format!("key#{}", number(&mut self.keys, &key))
     }
 
     /// What is kept of text that is no message.
@@ -218,7 +206,7 @@ impl Filter {
                 *value = if number.is_f64() { f64::from(sign).into() } else { sign.into() };
             }
             Value::String(text) if !free && WORDS.split(' ').any(|word| word == key) && is_word(text) => {}
-            Value::String(text) if is_id(key) => *text = format!("id#{}", self.ids.of(text).unwrap_or(0)),
+            Value::String(text) if is_id(key) => *text = format!("id#{}", number(&mut self.ids, text)),
             // A path that must be absolute still is.
             Value::String(text) => *text = format!("{}<{}>", if is_absolute(text) { "/" } else { "" }, text.len()),
         }
@@ -273,7 +261,8 @@ mod tests {
             r#"{"env":{"PIN":1234,"no":null,"deep":{"a":["s3cret"]}},"cwd":"/"}"#,
             r#"{"env":{"PIN":"(hidden)","no":null,"deep":{"a":["(hidden)"]}},"cwd":"/"}"#,
         );
-        check(r#"{"text":"say \"env\" or not"}"#, r#"{"text":"say \"env\" or not"}"#);
+        let said = json!({"text": "say \"env\" or not"}).to_string();
+        check(&said, &said);
         check(
             r#"{"apiKey":"s3cret","access_token":"s3cret","token":"x","inputTokens":7,"progressToken":"p"}"#,
             r#"{"apiKey":"(hidden)","access_token":"(hidden)","token":"(hidden)","inputTokens":7,"progressToken":"p"}"#,
@@ -281,18 +270,18 @@ mod tests {
         // What has no secrets is not touched, not even its blanks.
         assert!(matches!(redact(r#"{ "a" : 1 }"#), Cow::Borrowed(_)));
         // What can't be read is not kept.
-        assert_eq!(redact(r#"{"env":"s3cret"#), "\"(hidden)\"");
+        assert_eq!(redact("{\"env\":\"s3cret"), "\"(hidden)\"");
     }
 
     #[test]
     fn a_secret_is_hidden_wherever_it_comes_again() {
         let mut filter = Filter::new(Kept::Redacted);
-        let frame = filter.frame(Side::Client, b"{\"env\":{\"K\":\"s3cret-key\"},\"text\":1}\n").unwrap();
+        let frame = filter.keep(Side::Client, b"{\"env\":{\"K\":\"s3cret-key\"},\"text\":1}\n".into()).unwrap();
         assert!(frame.ends_with(b"\n"));
-        let later = filter.frame(Side::Agent, b"{\"text\":\"it is s3cret-key.\"}\n").unwrap();
+        let later = filter.keep(Side::Agent, b"{\"text\":\"it is s3cret-key.\"}\n".into()).unwrap();
         assert_eq!(later, b"{\"text\":\"it is (hidden).\"}\n");
-        assert_eq!(filter.text(b"using s3cret-key\n").unwrap(), b"using (hidden)\n");
-        assert_eq!(filter.frame(Side::Agent, b"{\"env\":{\"K\":\"s3cr"), None);
+        assert_eq!(filter.keep(Side::Stderr, b"using s3cret-key\n".into()).unwrap(), b"using (hidden)\n");
+        assert_eq!(filter.keep(Side::Agent, b"{\"env\":{\"K\":\"s3cr".into()), None);
     }
 
     #[test]
@@ -300,7 +289,7 @@ mod tests {
         let mut filter = Filter::new(Kept::Shape);
         let mut shape = |value: Value| -> Value {
             let framed = format!("Content-Length: 1\r\n\r\n{value}");
-            let kept = filter.frame(Side::Client, framed.as_bytes()).unwrap();
+            let kept = filter.keep(Side::Client, framed.into_bytes()).unwrap();
             serde_json::from_slice(body(&kept).0).unwrap()
         };
         assert_eq!(
@@ -336,12 +325,13 @@ mod tests {
             ),
             json!({"params": {"key#8": 1, "update": {"key#9": false, "sessionUpdate": "_acme", "key#6": "<6>"}}}),
         );
-        let answer = filter.frame(Side::Agent, br#"{"id":8,"result":{"project":"p","type":"acme"}}"#).unwrap();
+        let answer = filter.keep(Side::Agent, br#"{"id":8,"result":{"project":"p","type":"acme"}}"#.into()).unwrap();
         let expect = json!({"id": 8, "result": {"key#9": "<1>", "key#4": "<4>"}});
         assert_eq!(serde_json::from_slice::<Value>(&answer).unwrap(), expect);
-        let answer = filter.frame(Side::Agent, br#"{"id":9,"error":{"code":-1,"data":{"type":"acme"}}}"#).unwrap();
+        let answer =
+            filter.keep(Side::Agent, br#"{"id":9,"error":{"code":-1,"data":{"type":"acme"}}}"#.into()).unwrap();
         let expect = json!({"id": 9, "error": {"code": -1, "data": {"key#4": "<4>"}}});
         assert_eq!(serde_json::from_slice::<Value>(&answer).unwrap(), expect);
-        assert_eq!(filter.frame(Side::Agent, b"npm WARN secret\n"), None);
+        assert_eq!(filter.keep(Side::Agent, b"npm WARN secret\n".into()), None);
     }
 }

@@ -3,116 +3,106 @@
 use crate::filter::is_id;
 use crate::foreign::micros;
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use tieline_json::cut;
 
 /// So many ids are remembered.
 const MAX_IDS: usize = 100_000;
+/// Names of numbers that say how long something took, in small letters.
+const DURATIONS: [&str; 7] = ["seconds", "duration", "durationms", "duration_ms", "elapsed", "elapsedms", "elapsed_ms"];
 /// So much of a value is told.
 const MAX_TOLD_CHARS: usize = 100;
-
-type Object = serde_json::Map<String, Value>;
 
 /// What stands for what: recorded on the left, live on the right.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Likeness {
     ids: HashMap<String, String>,
-    /// Ids that the played side has said: who names another one means another thing.
-    ours: HashSet<String>,
     paths: Vec<(String, String)>,
 }
 
 impl Likeness {
     /// From now on this recorded path is that one.
     pub(crate) fn learn_path(&mut self, recorded: &str, live: &str) {
-        let (mut one, mut other) = (recorded.trim_end_matches('/'), live.trim_end_matches('/'));
-        // What both end with is no difference: the folder above is what has moved.
-        while let (Some((above, name)), Some((other_above, other_name))) =
-            (one.rsplit_once('/'), other.rsplit_once('/'))
-            && name == other_name
-            && !above.is_empty()
-            && !other_above.is_empty()
-        {
-            (one, other) = (above, other_above);
-        }
-        if one.len() > 1 && one != other {
-            self.paths.push((one.to_owned(), other.to_owned()));
-            self.paths.sort_by_key(|(recorded, _)| std::cmp::Reverse(recorded.len()));
-        }
+        let (recorded, live) = (recorded.trim_end_matches('/'), live.trim_end_matches('/'));
+        // What both end with is no difference: the folder above is what has moved, if there is one.
+        let names = recorded.rsplit('/').zip(live.rsplit('/'));
+        let same: usize = names.take_while(|(one, other)| one == other).map(|(name, _)| name.len() + 1).sum();
+        let above = |path: &str| path[..path.len().saturating_sub(same)].to_owned();
+        let mut moved = [(above(recorded), above(live)), (recorded.to_owned(), live.to_owned())].into_iter();
+        self.paths.extend(moved.find(|(one, other)| one.len() > 1 && one != other));
+        self.paths.sort_by_key(|(recorded, _)| std::cmp::Reverse(recorded.len()));
     }
 
-    /// The played side says this, as it was recorded: the ids in it are not to be given other meanings.
-    pub(crate) fn says(&mut self, key: &str, value: &Value) {
-        match value {
-            Value::String(text) if is_id(key) && self.ours.len() < MAX_IDS => drop(self.ours.insert(text.clone())),
-            Value::Array(items) => items.iter().for_each(|item| self.says(key, item)),
-            Value::Object(object) => object.iter().for_each(|(key, value)| self.says(key, value)),
-            _ => {}
-        }
+    /// The recorded path that is another one now, and is in this text.
+    fn path_in(&self, recorded: &str) -> Option<&(String, String)> {
+        self.paths.iter().find(|(path, _)| recorded.contains(path.as_str()))
     }
 
     /// The recorded text as it is said now.
     pub(crate) fn text(&self, recorded: &str) -> String {
-        if let Some(live) = self.ids.get(recorded) {
-            return live.clone();
+        match (self.ids.get(recorded), self.path_in(recorded)) {
+            (Some(live), _) => live.clone(),
+            (None, Some((path, live))) => recorded.replace(path.as_str(), live),
+            (None, None) => recorded.to_owned(),
         }
-        let Some((from, to)) = self.paths.iter().find(|(from, _)| recorded.contains(from.as_str())) else {
-            return recorded.to_owned();
-        };
-        recorded.replace(from.as_str(), to)
     }
 
-    /// The recorded value as it is said now.
-    pub(crate) fn translate(&self, value: &Value) -> Value {
+    /// Makes of a recorded value of the played side what is said now. An id in it is not to be given another meaning later: who
+    /// then names another one means another thing.
+    pub(crate) fn say(&mut self, key: &str, value: &mut Value) {
         match value {
-            Value::String(text) => self.text(text).into(),
-            Value::Array(items) => items.iter().map(|item| self.translate(item)).collect(),
-            Value::Object(object) => object.iter().map(|(key, value)| (key.clone(), self.translate(value))).collect(),
-            value => value.clone(),
+            Value::String(text) => {
+                if is_id(key) && self.ids.len() < MAX_IDS {
+                    self.ids.entry(text.clone()).or_insert_with(|| text.clone());
+                }
+                *text = self.text(text);
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.say(key, item)),
+            Value::Object(object) => {
+                // The id of a message names nothing but its answer.
+                let is_message = object.contains_key("jsonrpc");
+                let parts = object.iter_mut().filter(|(key, _)| !is_message || *key != "id");
+                parts.for_each(|(key, value)| self.say(key, value));
+            }
+            _ => {}
         }
     }
 
-    /// How a live value differs from the recorded one, below `place`; what is seen for the first time is learned.
+    /// How a live value differs from the recorded one, below `place`; what is seen for the first time is learned. What is null is as
+    /// good as not there, and extensions are nobody's business but theirs.
     pub(crate) fn compare(&mut self, recorded: &Value, live: &Value, place: &str, found: &mut Vec<String>) {
+        let key = place.rsplit('.').next().unwrap_or(place);
         match (recorded, live) {
-            (Value::Object(recorded), Value::Object(live)) => self.compare_objects(recorded, live, place, found),
+            (Value::Object(old), Value::Object(new)) => {
+                let new = new.keys().filter(|key| !old.contains_key(*key));
+                for key in old.keys().chain(new).filter(|key| *key != "_meta") {
+                    let place = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+                    self.compare(&recorded[key], &live[key], &place, found);
+                }
+            }
             (Value::Array(recorded), Value::Array(live)) if recorded.len() == live.len() => {
                 for (at, (recorded, live)) in recorded.iter().zip(live).enumerate() {
                     self.compare(recorded, live, &format!("{place}[{at}]"), found);
                 }
             }
-            (Value::String(recorded), Value::String(live)) if self.is_like(recorded, live, place) => {}
-            (Value::Number(_), Value::Number(_)) if is_duration(place) => {}
+            (Value::Number(_), Value::Number(_)) if DURATIONS.contains(&&*key.to_ascii_lowercase()) => {}
+            (Value::String(recorded), Value::String(live)) if self.is_like(recorded, live, key) => {}
+            (Value::String(recorded), _) => found.push(differs(place, &self.text(recorded).into(), live)),
             _ if recorded == live => {}
-            _ => found.push(format!("{place}: recorded {}, live {}", told(&self.translate(recorded)), told(live))),
+            _ => found.push(differs(place, recorded, live)),
         }
     }
 
-    fn compare_objects(&mut self, recorded: &Object, live: &Object, place: &str, found: &mut Vec<String>) {
-        let new = live.keys().filter(|key| !recorded.contains_key(*key));
-        for key in recorded.keys().chain(new) {
-            let place = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
-            match (there(recorded, key), there(live, key)) {
-                (Some(recorded), Some(live)) => self.compare(recorded, live, &place, found),
-                (Some(recorded), None) => found.push(format!("{place}: recorded {}, not there live", told(recorded))),
-                (None, Some(live)) => found.push(format!("{place}: not in the recording, live {}", told(live))),
-                (None, None) => {}
-            }
-        }
-    }
-
-    fn is_like(&mut self, recorded: &str, live: &str, place: &str) -> bool {
+    fn is_like(&mut self, recorded: &str, live: &str, key: &str) -> bool {
         if self.text(recorded) == live {
             return true;
         }
-        let key = place.rsplit('.').next().unwrap_or(place);
-        let known = self.ids.contains_key(recorded) || self.ours.contains(recorded);
-        if is_id(key) && !known && self.ids.len() < MAX_IDS {
+        if is_id(key) && !self.ids.contains_key(recorded) && self.ids.len() < MAX_IDS {
             self.ids.insert(recorded.to_owned(), live.to_owned());
             return true;
         }
         let path = |text: &str| text.strip_prefix("file://").unwrap_or(text).starts_with('/') && !text.contains('\n');
-        if path(recorded) && path(live) && !self.paths.iter().any(|(from, _)| recorded.contains(from.as_str())) {
+        if path(recorded) && path(live) && self.path_in(recorded).is_none() {
             self.learn_path(recorded, live);
             return true;
         }
@@ -120,20 +110,15 @@ impl Likeness {
     }
 }
 
-/// A value that counts. Extensions are nobody's business but theirs. What is null is as good as not there.
-fn there<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
-    object.get(key).filter(|value| key != "_meta" && !value.is_null())
-}
-
-/// Whether a number at this place says how long something took.
-fn is_duration(place: &str) -> bool {
-    let key = place.rsplit('.').next().unwrap_or(place).to_ascii_lowercase();
-    ["seconds", "duration", "durationms", "duration_ms", "elapsed", "elapsedms", "elapsed_ms"].contains(&&*key)
+/// How a value differs.
+pub(crate) fn differs(place: &str, recorded: &Value, live: &Value) -> String {
+    let colon = if place.is_empty() { "" } else { ": " };
+    format!("{place}{colon}recorded {}, live {}", told(recorded), told(live))
 }
 
 /// A value for people, cut if it is long.
 pub(crate) fn told(value: &Value) -> String {
-    cut(&value.to_string(), MAX_TOLD_CHARS)
+    if value.is_null() { "nothing".to_owned() } else { cut(&value.to_string(), MAX_TOLD_CHARS) }
 }
 
 #[cfg(test)]
@@ -168,15 +153,18 @@ mod tests {
         check(
             json!({"list": [1, {"a": 1}], "gone": 2}),
             json!({"list": [1, {"a": 2}], "new": 3}),
-            &["gone: recorded 2, not there live", "list[1].a: recorded 1, live 2", "new: not in the recording, live 3"],
+            &["gone: recorded 2, live nothing", "list[1].a: recorded 1, live 2", "new: recorded nothing, live 3"],
         );
-        likeness.says("params", &json!({"options": [{"optionId": "yes"}, {"optionId": "no"}]}));
+        likeness.say("params", &mut json!({"options": [{"optionId": "yes"}, {"optionId": "no"}]}));
         let mut found = Vec::new();
         likeness.compare(&json!({"optionId": "yes"}), &json!({"optionId": "no"}), "result.outcome", &mut found);
         assert_eq!(found, ["result.outcome.optionId: recorded \"yes\", live \"no\""]);
-        assert_eq!(
-            likeness.translate(&json!({"sessionId": "a", "uri": "file:///home/me/q"})),
-            json!({"sessionId": "b", "uri": "file:///tmp/x/q"})
-        );
+        let mut said = json!({"jsonrpc": "2.0", "id": "r", "params": {"sessionId": "a", "uri": "file:///home/me/q"}});
+        likeness.say("", &mut said);
+        let expect = json!({"jsonrpc": "2.0", "id": "r", "params": {"sessionId": "b", "uri": "file:///tmp/x/q"}});
+        assert_eq!(said, expect);
+        // The id of a message is no name.
+        likeness.compare(&json!({"sessionId": "r"}), &json!({"sessionId": "s"}), "", &mut found);
+        assert_eq!(found.len(), 1);
     }
 }

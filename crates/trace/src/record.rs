@@ -2,7 +2,7 @@
 
 use crate::{Side, Writer};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use tieline_process::{ChildProcess, Guard, Spec, Status};
 use tieline_rpc::stdio_streams;
 use tieline_rpc::sync::Lock as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// So much is passed on at once.
@@ -61,13 +62,10 @@ pub async fn record(
         });
     }
     let tape = Arc::new(Tape { writer: Mutex::new(writer), trouble: Box::new(trouble) });
-    let (all_said, errors_end) = tokio::sync::oneshot::channel();
+    let errors = pipe::Receiver::from_owned_fd(errors.into())?;
     let errors_tape = Arc::clone(&tape);
-    // A thread, because standard error may block, and that is nobody's business but the agent's.
-    std::thread::Builder::new().name("stderr".into()).spawn(move || {
-        pass_errors(errors, &errors_tape);
-        let _ = all_said.send(());
-    })?;
+    // A task, because standard error may block, and that is nobody's business but the agent's.
+    let errors_end = tokio::spawn(async move { pass(Side::Stderr, errors, tokio::io::stderr(), &errors_tape).await });
     let (input, output) = stdio_streams();
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     let to_agent = async {
@@ -98,16 +96,5 @@ async fn pass(from: Side, mut input: impl AsyncRead + Unpin, mut output: impl As
             return;
         }
     }
-    tape.write(|writer| writer.end(from));
-}
-
-fn pass_errors(mut errors: io::PipeReader, tape: &Tape) {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    // A signal does not end a read: their handlers are set to go on with it.
-    while let Ok(size @ 1..) = errors.read(&mut chunk) {
-        tape.write(|writer| writer.bytes(Side::Stderr, &chunk[..size]));
-        if io::stderr().write_all(&chunk[..size]).is_err() {
-            return;
-        }
-    }
+    tape.write(|writer| if from.talks() { writer.end(from) } else { Ok(()) });
 }

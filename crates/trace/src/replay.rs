@@ -1,9 +1,11 @@
 //! Plays one side of a recording against a live other side, and takes note of where that diverges.
 
-use crate::likeness::{Likeness, told};
+use crate::filter::parse;
+use crate::likeness::{Likeness, differs, told};
 use crate::{Frame, Side};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Duration;
 use tieline_rpc::{Event, Transport};
 
@@ -11,8 +13,11 @@ use tieline_rpc::{Event, Transport};
 const QUIET: Duration = Duration::from_secs(1);
 /// So many divergences are kept; all are counted.
 const MAX_DIVERGENCES: usize = 1000;
-/// So far ahead of what is waited for a message is looked for.
+/// Among so many of its kind, and so far ahead of what is waited for, a message is looked for.
 const MAX_AHEAD: usize = 100;
+
+/// How the key of an answer begins; its id follows.
+const ANSWER: &str = "the answer to #";
 
 /// What to do about a message of the live side that is not in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,20 +44,26 @@ pub struct Options {
     pub folder: Option<String>,
 }
 
-/// A message of the recording.
-#[derive(Debug)]
+/// A message of the recording, a line that is none, or an end.
+#[derive(Debug, Default)]
 struct Step {
     frame: Frame,
-    /// It came before its turn; nobody waits for it again.
+    message: Value,
+    /// What it is, for people and to find it again.
+    key: String,
+    /// Text may come in other pieces: all of this kind until the played side speaks, and how much of it has come.
+    text: Option<String>,
+    heard: usize,
+    /// It has come, or nobody waits for it any more.
     done: bool,
 }
 
-/// Text of one kind, from the frame where it starts, and how much of it has come.
-#[derive(Debug, Default)]
-struct Text {
-    frame: usize,
-    recorded: String,
-    heard: usize,
+impl Step {
+    /// The text that has not come yet, as it is said now. A name may begin in what has come, so the whole is translated.
+    fn rest(&self, likeness: &Likeness) -> String {
+        let text = self.text.as_ref().map(|text| likeness.text(text)).unwrap_or_default();
+        text.get(self.heard..).unwrap_or_default().to_owned()
+    }
 }
 
 /// What to do now.
@@ -67,19 +78,15 @@ enum Next {
 pub struct Player {
     options: Options,
     steps: Vec<Step>,
-    /// The first step that is neither sent nor waited for.
+    /// What the live side says from here on is waited for,
+    start: usize,
+    /// until here, which is where it is played on.
     at: usize,
-    /// Steps of the live side that are waited for.
-    awaited: Vec<usize>,
-    /// Text that is waited for, by its kind: it may come in other pieces.
-    text: BTreeMap<String, Text>,
     likeness: Likeness,
     /// Ids of the live side's requests, by the recorded ones.
     ids: HashMap<String, Value>,
-    /// The live side is further than what is waited for, which will hardly come then.
-    ahead: bool,
     stopped: bool,
-    /// What was sent, and what came as recorded.
+    /// What was sent.
     pub sent: usize,
     /// What came as recorded.
     pub matched: usize,
@@ -92,15 +99,25 @@ pub struct Player {
 impl Player {
     /// Plays these frames.
     pub fn new(frames: impl IntoIterator<Item = Frame>, options: Options) -> Self {
-        let mut steps = Vec::new();
+        let mut steps: Vec<Step> = Vec::new();
         for mut frame in frames.into_iter().filter(|frame| frame.from.talks()) {
-            let messages = match frame.message.take() {
-                // Each message of a batch is a step of its own.
-                Some(Value::Array(batch)) if frame.from != options.side => batch.into_iter().map(Some).collect(),
-                message => vec![message],
-            };
-            let step = |message| Step { frame: Frame { message, ..frame.clone() }, done: false };
-            steps.extend(messages.into_iter().map(step));
+            if frame.from == options.side || frame.end {
+                let message = frame.message.take().unwrap_or_default();
+                steps.push(Step { frame, message, key: "its end".to_owned(), ..Step::default() });
+                continue;
+            }
+            for message in messages(&frame.body) {
+                let (key, text) = (key(&message), text(&message).map(str::to_owned));
+                let mut before = steps.iter_mut().rev().take_while(|step| step.frame.from != options.side);
+                let same = before.find(|step| step.key == key && step.text.is_some());
+                match (same.and_then(|step| step.text.as_mut()), text) {
+                    (Some(whole), Some(text)) => *whole += &text,
+                    (_, text) => {
+                        let frame = Frame { number: frame.number, from: frame.from, ..Frame::default() };
+                        steps.push(Step { frame, message, key, text, ..Step::default() });
+                    }
+                }
+            }
         }
         Self { options, steps, ..Self::default() }
     }
@@ -149,145 +166,129 @@ impl Player {
         }
     }
 
+    /// Steps of the live side that have not come.
+    fn open(&self, steps: Range<usize>) -> impl DoubleEndedIterator<Item = usize> {
+        steps.filter(|at| self.steps[*at].frame.from != self.options.side && !self.steps[*at].done)
+    }
+
     /// Something of the live side is waited for.
     fn waits(&self) -> bool {
-        !self.awaited.is_empty() || !self.text.is_empty()
+        self.open(self.start..self.at).next().is_some()
     }
 
     fn next(&mut self) -> Next {
-        while let Some(Step { frame, done }) = self.steps.get(self.at) {
-            let at = self.at;
-            if frame.from == self.options.side {
-                if self.waits() {
-                    break;
-                }
-                self.at += 1;
-                if frame.end {
-                    return Next::Close;
-                }
-                if let Some(bytes) = self.say(at) {
-                    self.sent += 1;
-                    return Next::Send(bytes);
-                }
-                continue;
-            }
-            match frame.message.as_ref().and_then(chunk) {
-                _ if *done => {}
-                Some((kind, text)) => {
-                    let new = || Text { frame: frame.number, ..Text::default() };
-                    self.text.entry(kind).or_insert_with(new).recorded += text;
-                }
-                None => self.awaited.push(at),
+        while let Some(Step { frame, .. }) = self.steps.get(self.at) {
+            let played = frame.from == self.options.side;
+            if played && self.waits() {
+                break;
             }
             self.at += 1;
+            if played {
+                self.start = self.at;
+                if let Some(next) = self.say(self.at - 1) {
+                    return next;
+                }
+            }
         }
         let over = self.at == self.steps.len() && !self.waits();
         if over && self.options.side == Side::Client {
             return Next::Close;
         }
+        // If the live side is further than what is waited for, that will hardly come.
+        let ahead = self.steps[self.at..].iter().take(MAX_AHEAD).any(|step| step.done || step.heard > 0);
+        let needed = |at: usize| self.steps[at].frame.end || self.steps[at].message.get("id").is_some();
         // An agent stays until its client goes.
-        let needed = over || (!self.ahead && self.awaited.iter().any(|at| self.steps[*at].is_needed()));
-        Next::Wait(if needed { self.options.timeout } else { QUIET })
+        let long = over || !ahead && self.open(self.start..self.at).rev().any(needed);
+        Next::Wait(if long { self.options.timeout } else { QUIET })
     }
 
     /// What is sent for a step, as it was recorded if nothing in it has another name now; `None` for an answer that nobody asked for.
-    fn say(&mut self, at: usize) -> Option<Vec<u8>> {
-        let frame = &self.steps[at].frame;
-        let mut bytes = frame.body.clone();
-        if let Some(message) = &frame.message {
-            if let (Some(folder), Some(cwd)) = (&self.options.folder, message["params"]["cwd"].as_str()) {
-                self.likeness.learn_path(cwd, folder);
-                self.options.folder = None;
-            }
-            for part in ["params", "result"] {
-                self.likeness.says(part, &message[part]);
-            }
-            let mut said = self.likeness.translate(message);
-            if said.get("method").is_none() && said.get("id").is_some() {
-                let recorded = said["id"].to_string();
-                said["id"] = self.ids.remove(&recorded)?;
-            }
-            if said != *message {
-                bytes = said.to_string().into_bytes();
-            }
+    fn say(&mut self, at: usize) -> Option<Next> {
+        let Step { frame, message, .. } = &self.steps[at];
+        if frame.end {
+            return Some(Next::Close);
         }
+        if let (Some(folder), Some(cwd)) = (&self.options.folder, message["params"]["cwd"].as_str()) {
+            self.likeness.learn_path(cwd, folder);
+            self.options.folder = None;
+        }
+        let mut said = message.clone();
+        self.likeness.say("", &mut said);
+        if said.get("method").is_none()
+            && let Some(id) = said.get_mut("id")
+        {
+            *id = self.ids.remove(&id.to_string())?;
+        }
+        let mut bytes = if said == *message { frame.body.clone() } else { said.to_string().into_bytes() };
         // A body over several lines has to become one.
         bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
-        Some(bytes)
+        self.sent += 1;
+        Some(Next::Send(bytes))
     }
 
     /// Takes what the live side said; gives what to answer to it at once.
     fn heard(&mut self, body: &[u8]) -> Vec<Value> {
-        let text = String::from_utf8_lossy(body);
-        match serde_json::from_str(&text) {
-            Ok(Value::Array(batch)) => batch.iter().filter_map(|message| self.message(message)).collect(),
-            Ok(message) => self.message(&message).into_iter().collect(),
-            Err(_) => {
-                let same = |at: &usize| self.steps[*at].frame.message.is_none() && self.steps[*at].frame.body == body;
-                if let Some(at) = self.awaited.iter().position(same) {
-                    self.awaited.remove(at);
-                    self.matched += 1;
-                } else {
-                    self.diverges(None, &format!("a line that is no message: {}", told(&text.into())));
-                }
-                Vec::new()
-            }
-        }
+        messages(body).iter().filter_map(|message| self.message(message)).collect()
     }
 
     fn message(&mut self, live: &Value) -> Option<Value> {
-        if let Some((kind, text)) = chunk(live)
-            && let Some(expected) = self.text.get_mut(&kind)
-        {
-            let (frame, rest) = (expected.frame, expected.rest(&self.likeness));
-            match rest.strip_prefix(text) {
-                Some("") => drop(self.text.remove(&kind)),
-                Some(_) => expected.heard += text.len(),
-                // The rest of what differs would only say the same again.
-                None if expected.recorded.is_empty() => {}
-                None => {
-                    let what = format!("{kind}: recorded {}, live {}", told(&rest.into()), told(&text.into()));
-                    expected.recorded.clear();
-                    self.diverges(Some(frame), &what);
-                }
-            }
-            self.matched += 1;
+        let (key, text) = (key(live), text(live));
+        let alike = |at: &usize| self.steps[*at].key == key && self.steps[*at].text.is_some() == text.is_some();
+        let mut candidates: Vec<usize> = self.open(self.start..self.at).filter(alike).take(MAX_AHEAD).collect();
+        if candidates.is_empty() {
+            candidates.extend(self.open(self.at..self.steps.len()).take(MAX_AHEAD).find(alike));
+        }
+        if let (Some(text), [at, ..]) = (text, &*candidates) {
+            self.piece(*at, text);
             return None;
         }
-        let key = key(live);
-        let alike = |at: &usize| self.steps[*at].frame.message.as_ref().map(self::key).as_ref() == Some(&key);
-        let mut candidates: Vec<usize> = self.awaited.iter().copied().filter(alike).collect();
-        if candidates.is_empty() {
-            let later = |at: &usize| self.steps[*at].frame.from != self.options.side && !self.steps[*at].done;
-            let mut later = (self.at..self.steps.len()).filter(later).take(MAX_AHEAD);
-            candidates.extend(later.find(alike));
-        }
-        let compared = candidates.into_iter().map(|at| {
-            let mut recorded = self.steps[at].frame.message.clone().unwrap_or_default();
+        // The first that is the same, or the one that differs least.
+        let mut best: Option<(usize, Likeness, Vec<String>)> = None;
+        for at in candidates {
+            let mut recorded = self.steps[at].message.clone();
             if let Some(id) = live.get("id") {
                 recorded["id"] = id.clone();
             }
             let (mut likeness, mut found) = (self.likeness.clone(), Vec::new());
             likeness.compare(&recorded, live, "", &mut found);
-            (at, likeness, found)
-        });
-        // Of several the one that is the same, or the first.
-        let best = compared.min_by_key(|(_, _, found)| found.len());
+            let same = found.is_empty();
+            if best.as_ref().is_none_or(|(_, _, least)| found.len() < least.len()) {
+                best = Some((at, likeness, found));
+            }
+            if same {
+                break;
+            }
+        }
         let Some((at, likeness, found)) = best else { return self.extra(live) };
         self.likeness = likeness;
-        self.ahead |= !self.awaited.contains(&at);
-        self.awaited.retain(|awaited| *awaited != at);
-        let Step { frame, done } = &mut self.steps[at];
+        let Step { frame, message, done, .. } = &mut self.steps[at];
         let number = frame.number;
         *done = true;
-        if let (Some(id), Some(_), Some(recorded)) = (live.get("id"), live.get("method"), &frame.message) {
-            self.ids.insert(recorded["id"].to_string(), id.clone());
+        if let (Some(id), Some(_)) = (live.get("id"), live.get("method")) {
+            self.ids.insert(message["id"].to_string(), id.clone());
         }
         self.matched += usize::from(found.is_empty());
         for what in found {
             self.diverges(Some(number), &format!("{key}: {what}"));
         }
         None
+    }
+
+    /// The next piece of a text has come.
+    fn piece(&mut self, at: usize, piece: &str) {
+        let step = &mut self.steps[at];
+        let rest = step.rest(&self.likeness);
+        if let Some(rest) = rest.strip_prefix(piece) {
+            step.heard += piece.len();
+            step.done = rest.is_empty();
+            self.matched += 1;
+        } else if !rest.is_empty() {
+            let what = differs(&step.key, &rest.into(), &piece.into());
+            // The rest of what differs would only say the same again.
+            step.text = Some(String::new());
+            let number = step.frame.number;
+            self.diverges(Some(number), &what);
+        }
     }
 
     fn extra(&mut self, live: &Value) -> Option<Value> {
@@ -301,56 +302,43 @@ impl Player {
 
     /// Nothing came for too long.
     fn silence(&mut self) {
-        if !self.waits() {
+        let missing: Vec<usize> = self.open(self.start..self.at).collect();
+        if missing.is_empty() {
             self.diverges(None, "the live side neither says anything nor ends");
             self.stopped = true;
         }
-        self.ahead = false;
-        for at in std::mem::take(&mut self.awaited) {
-            let frame = &self.steps[at].frame;
-            let number = frame.number;
-            let what = match &frame.message {
-                _ if frame.end => "it was recorded that this side ends".to_owned(),
-                Some(message) => {
-                    self.stopped |= message.get("method").is_none();
-                    format!("{} did not come", key(message))
-                }
-                None => "a line did not come".to_owned(),
+        for at in missing {
+            let step = &mut self.steps[at];
+            step.done = true;
+            self.stopped |= step.key.starts_with(ANSWER);
+            let (number, rest) = (step.frame.number, step.rest(&self.likeness));
+            let what = match &step.text {
+                // What has come of it was something else, and that was told.
+                Some(_) if rest.is_empty() => continue,
+                Some(_) => format!("{}: {} did not come", step.key, told(&rest.into())),
+                None => format!("{} did not come", step.key),
             };
             self.diverges(Some(number), &what);
-        }
-        for (kind, text) in std::mem::take(&mut self.text) {
-            let rest = text.rest(&self.likeness);
-            if !rest.is_empty() {
-                self.diverges(Some(text.frame), &format!("{kind}: {} did not come", told(&rest.into())));
-            }
         }
     }
 
     /// The live side has ended.
     fn gone(&mut self) {
         self.stopped = true;
-        self.awaited.extend(self.at..self.steps.len());
         self.at = self.steps.len();
-        let comes = |step: &Step| step.frame.from != self.options.side && !step.done && !step.frame.end;
-        self.awaited.retain(|at| comes(&self.steps[*at]));
+        self.steps.iter_mut().for_each(|step| step.done |= step.frame.end);
         if self.waits() {
             self.silence();
         }
     }
 }
 
-impl Text {
-    /// What has not come yet, as it is said now. A name may begin in what has come, so the whole text is translated.
-    fn rest(&self, likeness: &Likeness) -> String {
-        likeness.text(&self.recorded).get(self.heard..).unwrap_or_default().to_owned()
-    }
-}
-
-impl Step {
-    /// Whether the recording can't go on without it.
-    fn is_needed(&self) -> bool {
-        self.frame.end || self.frame.message.as_ref().is_some_and(|message| message.get("id").is_some())
+/// The messages in a frame. A line that is none is a text.
+fn messages(body: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(body);
+    match parse(&text).unwrap_or_else(|| text.into()) {
+        Value::Array(batch) => batch,
+        message => vec![message],
     }
 }
 
@@ -360,16 +348,16 @@ fn key(message: &Value) -> String {
     match (message["method"].as_str(), update, message.get("id")) {
         (Some(method), Some(kind), _) => format!("{method} {kind}"),
         (Some(method), None, _) => method.to_owned(),
-        (None, _, Some(id)) => format!("the answer to #{id}"),
-        (None, _, None) => "a message of no kind".to_owned(),
+        (None, _, Some(id)) => format!("{ANSWER}{id}"),
+        (None, _, None) => "a line that is no message".to_owned(),
     }
 }
 
-/// Text that may come in other pieces: its kind, and the text.
-fn chunk(message: &Value) -> Option<(String, &str)> {
+/// Text that may come in other pieces.
+fn text(message: &Value) -> Option<&str> {
     let update = message.pointer("/params/update")?;
-    let kind = update["sessionUpdate"].as_str().filter(|kind| kind.ends_with("_chunk"))?;
-    Some((kind.to_owned(), update["content"]["text"].as_str()?))
+    let chunk = update["sessionUpdate"].as_str()?.ends_with("_chunk");
+    update["content"]["text"].as_str().filter(|_| chunk)
 }
 
 #[cfg(test)]
@@ -389,7 +377,8 @@ mod tests {
             (["see /w/a ", "and /w/b"], ["see /w/s", "ub/a and /w/sub/b"], 0),
             (["see /w/a ", "and /w/b"], ["see /w/sub/a and ", "/w/sub/sub/b"], 1),
         ] {
-            let frame = |text: &str| Frame { from: Side::Agent, message: Some(said(text)), ..Frame::default() };
+            let body = |text: &str| said(text).to_string().into_bytes();
+            let frame = |text: &str| Frame { from: Side::Agent, body: body(text), ..Frame::default() };
             let options = Options { side: Side::Client, ..Options::default() };
             let mut player = Player::new(recorded.map(frame), options);
             player.likeness.learn_path("/w", "/w/sub");
@@ -399,5 +388,20 @@ mod tests {
             }
             assert_eq!(player.count, divergences, "{live:?}: {:?}", player.divergences);
         }
+    }
+
+    #[test]
+    fn a_line_that_is_no_message_is_compared_with_the_recorded_one() {
+        let frame = |number, body: &str| Frame { number, from: Side::Agent, body: body.into(), ..Frame::default() };
+        let options = Options { side: Side::Client, extra: Extra::Stop, ..Options::default() };
+        let mut player = Player::new([frame(1, "npm WARN"), frame(2, "ready")], options);
+        assert!(matches!(player.next(), Next::Wait(_)));
+        player.heard(b"ready");
+        player.heard(b"npm ERR");
+        assert_eq!(player.divergences, ["frame 1: a line that is no message: recorded \"npm WARN\", live \"npm ERR\""]);
+        assert!((player.matched, player.stopped) == (1, false) && matches!(player.next(), Next::Close));
+        player.heard(b"more");
+        assert_eq!(player.divergences[1], "not in the recording: a line that is no message \"more\"");
+        assert!(player.stopped);
     }
 }

@@ -122,61 +122,53 @@ pub struct Story {
 impl Story {
     /// Takes the next frame and what is wrong with it; gives its rows: one, or one for each message of a batch.
     pub fn take(&mut self, frame: &Frame, breaches: Vec<String>) -> Vec<Row> {
-        let base = Row {
-            frame: frame.number,
-            at: frame.at,
-            from: frame.from,
-            size: frame.size,
-            about: short(&String::from_utf8_lossy(&frame.body)),
-            breaches,
-            ..Row::default()
+        let Frame { number, at, from, size, .. } = *frame;
+        let about = short(&String::from_utf8_lossy(&frame.body));
+        let base = Row { frame: number, at, from, size, about, ..Row::default() };
+        let messages = match &frame.message {
+            Some(Value::Array(batch)) => batch,
+            message => message.as_slice(),
         };
-        let mut rows = match &frame.message {
-            Some(Value::Array(batch)) if !batch.is_empty() => {
-                batch.iter().map(|message| self.message(&base, message)).collect()
-            }
-            Some(message) => vec![self.message(&base, message)],
-            None => vec![match frame.from {
-                Side::Stderr => base,
-                Side::Exit => Row { kind: Kind::End, ..base },
-                _ if frame.end => Row { kind: Kind::End, about: "closed its end".to_owned(), ..base },
-                _ if frame.dropped => {
-                    Row { kind: Kind::Dropped, about: "left out of the recording".to_owned(), ..base }
-                }
-                _ => Row { kind: Kind::Rubbish, ..base },
-            }],
-        };
-        // What is wrong with a batch is told once.
-        rows.iter_mut().skip(1).for_each(|row| row.breaches.clear());
-        for row in &rows {
-            self.errors += usize::from(matches!(row.kind, Kind::Error | Kind::Rubbish));
-            self.breaches += row.breaches.len();
+        let mut rows: Vec<Row> = messages.iter().map(|message| self.message(&base, message)).collect();
+        if rows.is_empty() {
+            let (kind, told) = match from {
+                Side::Stderr => (Kind::Stderr, None),
+                Side::Exit => (Kind::End, None),
+                _ if frame.end => (Kind::End, Some("closed its end")),
+                _ if frame.dropped => (Kind::Dropped, Some("left out of the recording")),
+                _ => (Kind::Rubbish, None),
+            };
+            let about = told.map_or(base.about, str::to_owned);
+            rows.push(Row { kind, about, ..base });
         }
-        let (count, size) = self.rows.entry(frame.from.to_string()).or_default();
-        (*count, *size) = (*count + rows.len(), size.saturating_add(frame.size));
+        self.breaches += breaches.len();
+        // What is wrong with a batch is told once.
+        rows[0].breaches = breaches;
+        self.errors += rows.iter().filter(|row| matches!(row.kind, Kind::Error | Kind::Rubbish)).count();
+        let (count, bytes) = self.rows.entry(from.to_string()).or_default();
+        (*count, *bytes) = (*count + rows.len(), bytes.saturating_add(size));
         rows
     }
 
     fn message(&mut self, base: &Row, message: &Value) -> Row {
         let id = message.get("id").filter(|id| !id.is_null()).map(Value::to_string);
         let session = message["params"]["sessionId"].as_str().map(str::to_owned);
-        let mut row = Row { id: id.clone(), session, about: about(message), ..base.clone() };
-        let answer = if message.get("error").is_some() { Kind::Error } else { Kind::Answer };
-        if let Some(method) = message["method"].as_str() {
-            method.clone_into(&mut row.method);
-            row.kind = if id.is_some() { Kind::Request } else { Kind::Notification };
+        let method = message["method"].as_str().unwrap_or_default().to_owned();
+        let kind = match (method.as_str(), &id) {
+            ("", None) if message.get("error").or(message.get("result")).is_none() => Kind::Rubbish,
+            ("", _) if message.get("error").is_some() => Kind::Error,
+            ("", _) => Kind::Answer,
+            (_, Some(_)) => Kind::Request,
+            (_, None) => Kind::Notification,
+        };
+        let mut row = Row { kind, id, session, method, about: about(message), ..base.clone() };
+        if row.id.is_none() && row.method.is_empty() && row.about.is_empty() {
+            row.about.clone_from(&base.about);
+        }
+        if !row.method.is_empty() {
             self.called(&row, message);
-        } else if let Some(id) = id {
-            row.kind = answer;
-            if let Some((asked, turn)) = self.asked.remove(&(base.from.other(), id)) {
-                self.answered(&mut row, asked, turn, message);
-            }
-        } else {
-            let is_answer = message.get("error").or(message.get("result")).is_some();
-            row.kind = if is_answer { answer } else { Kind::Rubbish };
-            if row.about.is_empty() {
-                row.about.clone_from(&base.about);
-            }
+        } else if let Some(asked) = row.id.clone().and_then(|id| self.asked.remove(&(base.from.other(), id))) {
+            self.answered(&mut row, asked, message);
         }
         self.sessions.extend(row.session.clone());
         row
@@ -199,7 +191,7 @@ impl Story {
         }
     }
 
-    fn answered(&mut self, row: &mut Row, asked: Row, turn: Option<usize>, message: &Value) {
+    fn answered(&mut self, row: &mut Row, (asked, turn): (Row, Option<usize>), message: &Value) {
         let took = row.at.saturating_sub(asked.at);
         self.took.entry(asked.method.clone()).or_default().push(took);
         row.took = Some(took);

@@ -50,9 +50,7 @@ impl Writer {
 
     /// One message without its line end or headers.
     pub fn message(&mut self, from: Side, message: &[u8]) -> io::Result<()> {
-        let mut line = message.to_vec();
-        line.push(b'\n');
-        self.piece(from, &line, true)
+        self.piece(from, &[message, b"\n"].concat(), true)
     }
 
     /// A side has closed its end.

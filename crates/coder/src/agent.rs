@@ -125,7 +125,7 @@ impl Coder {
         }
         let open = || async move {
             let open = move || match keep {
-                Keep::At(path) => Store::open(path),
+                Keep::At(path) => Store::open_mended(&path),
                 _ => Store::open_default(),
             };
             let store = tokio::task::spawn_blocking(open).await.map_err(Error::internal)?.map_err(|error| {

@@ -47,6 +47,10 @@ fn is_torn(log: &[u8]) -> Option<bool> {
     let mut is_whole = true;
     for frame in frames.chunks_exact(FRAME_HEAD_BYTES + page) {
         sum = sum.add(&frame[..8], big_endian).add(&frame[FRAME_HEAD_BYTES..], big_endian);
+        // Behind what is whole comes an older log, or nothing. Zeros were something once.
+        if is_whole && frame[..FRAME_HEAD_BYTES].iter().all(|byte| *byte == 0) {
+            return Some(true);
+        }
         let is_ours = frame[8..16] == *salt;
         is_whole &= is_ours && sum == Sum(word(frame, 16)?, word(frame, 20)?);
         let is_commit = word(frame, 4)? != 0;

@@ -475,6 +475,18 @@ async fn a_journal_that_is_cut_or_gone_costs_its_end() {
     println!("events after damage to the journal: {counts:?}");
     // In the head of the journal, and in each part of a piece of it: the salt, the sums, the page.
     let flips = [0, 9, 17, 25].into_iter().chain([0, 5, 9, 17, 24, 4000].map(|at| 32 + 4120 * 20 + at));
+    // The index of the log, which a killed process leaves, says how long it was.
+    let index = std::fs::read(place.path.with_file_name("store.db-shm")).unwrap();
+    for length in [Some(0), Some(20), Some(32 + 4120 * 5), Some(32 + 4120 * 20 + 7), None] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        std::fs::write(&path, &good).unwrap();
+        std::fs::write(folder.path().join("store.db-wal"), &journal[..length.unwrap_or(journal.len())]).unwrap();
+        std::fs::write(folder.path().join("store.db-shm"), &index).unwrap();
+        let (store, told) = Store::open_or_mend(&path).unwrap();
+        let read = store.load(&id).all().await.map_or(0, |events| events.len());
+        assert_eq!((read < 400, told.is_some()), (length.is_some(), length.is_some()), "{length:?}: {told:?}");
+    }
     let wiped = 32 + 4120 * 20;
     for (at, is_wiped) in flips.map(|at| (Some(at), false)).chain([(None, false), (Some(wiped), true)]) {
         let folder = tempfile::tempdir().unwrap();

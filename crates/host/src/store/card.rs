@@ -14,6 +14,8 @@ const BODY: &str = "json_array(CAST(id AS TEXT), CAST(agent AS TEXT), CAST(cwd A
 /// What the row of a session that nothing is known of says.
 const LOST: &str =
     "json_array('lost-' || ?1, 'unknown', '/', '[]', 'all that is left of a session', 0, min(time), NULL, NULL)";
+/// How much is written to see whether it can be: about two pages.
+const TRIAL_WORDS: usize = 1500;
 /// No store has had so many sessions.
 const MAX_KEY: i64 = 1 << 48;
 
@@ -155,7 +157,9 @@ fn try_out(db: &Connection) -> Result<()> {
     let (key, _) = session::create(db, &NewSession::default())?;
     let (mut head, now) = (Head::default(), Time::now());
     let end = Event::TurnEnd { stop: StopReason::EndTurn, interrupted: false };
-    for (event, body) in [Event::TurnBegin, Event::prompt("trial"), end].map(Event::with_body) {
+    // So long that it takes pages of its own, which come from among those that are free.
+    let prompt = Event::prompt("trial ".repeat(TRIAL_WORDS));
+    for (event, body) in [Event::TurnBegin, prompt, end].map(Event::with_body) {
         head = append::put(db, key, head, now, &event, &body)?;
     }
     append::store_head(db, key, head, now)?;

@@ -161,8 +161,7 @@ async fn work(command: Command) -> Result<String, Failed> {
         }
         Command::Repair => {
             let agents = Store::default_path().map_err(|error| (WRONG, error.to_string()))?;
-            let mut failed = None;
-            let mut told = String::new();
+            let (mut told, mut failed) = (String::new(), Vec::new());
             for path in [agents.with_file_name("journal.db"), agents] {
                 match repair(&path) {
                     Ok(done) => {
@@ -170,16 +169,14 @@ async fn work(command: Command) -> Result<String, Failed> {
                         told.push('\n');
                     }
                     // The other one is looked at all the same.
-                    Err(error) => failed = Some((WRONG, error.to_string())),
+                    Err(error) => failed.push(error.to_string()),
                 }
             }
-            match failed {
-                Some(failed) => {
-                    print!("{told}");
-                    Err(failed)
-                }
-                None => Ok(told),
+            if failed.is_empty() {
+                return Ok(told);
             }
+            told.lines().for_each(note);
+            Err((WRONG, failed.join("; ")))
         }
         Command::Prune => {
             let (_, config) = load_config()?;

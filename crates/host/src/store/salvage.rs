@@ -184,8 +184,8 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
         let known = old.query_row("SELECT head, updated FROM session NOT INDEXED WHERE key = ?1", [key], row);
         let (known, updated): (i64, i64) = known.unwrap_or((0, 0));
         // A number that makes no sense says nothing of what is lost.
-        let last = replay::last(&old, key).clamp(0, MAX_EVENTS);
-        let events = if (last..=last + MAX_EVENTS).contains(&known) { known } else { last };
+        let end = replay::last(&old, key).clamp(0, MAX_EVENTS);
+        let events = if (end..=end + MAX_EVENTS).contains(&known) { known } else { end };
         let (mut walk, mut head, mut latest) = (Walk::new(key, events), Head::default(), Time(updated));
         loop {
             let page = walk.page(&old, decode)?;

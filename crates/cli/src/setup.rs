@@ -198,7 +198,7 @@ pub fn config_error(error: &impl std::fmt::Display) -> Box<Failure> {
 
 /// A journal that can't be used.
 fn journal_error(error: &impl std::fmt::Display) -> Box<Failure> {
-    Failure::new(Ending::Failed, Phase::Session, error.to_string())
+    Failure::new(Ending::Failed, Phase::Find, error.to_string())
 }
 
 /// What the configuration has to say itself.

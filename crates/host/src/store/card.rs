@@ -134,8 +134,10 @@ fn mend(db: &Connection) -> Result<Vec<String>> {
                 told.push(format!("session {}: what is known of it was damaged, and is as it was again", id(&body)));
             }
             Some((body, source)) => {
-                restore(db, key, &body)?;
-                if source == Source::Nobody || body.contains(char::REPLACEMENT_CHARACTER) {
+                if source == Source::Row && !body.contains(char::REPLACEMENT_CHARACTER) {
+                    seal(db, key)?;
+                } else {
+                    restore(db, key, &body)?;
                     let words = "its name, its folder or its agent can't be read any more";
                     replay::note_lost(db, key, 0, words)?;
                     told.push(format!("session {}: {words}", id(&body)));

@@ -41,10 +41,10 @@ pub(super) fn prepare(path: &Path) -> Result<File> {
     Ok(lock)
 }
 
-/// True for a file that is there and can't be written, or whose folder or log can't.
+/// True for a file that is there and can't be written, or whose folder, log or lock can't.
 pub(super) fn is_read_only(path: &Path) -> bool {
     let refused = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err();
-    let beside = ["-wal", "-shm"].map(|end| beside(path, end));
+    let beside = ["-wal", "-shm", ".lock"].map(|end| beside(path, end));
     let is_refused_beside = beside.iter().any(|path| path.exists() && refused(path));
     path.is_file() && (refused(path) || path.parent().is_some_and(refused) || is_refused_beside)
 }

@@ -103,7 +103,7 @@ pub(super) fn emptied(path: &Path) -> Option<String> {
 /// [copied](recover); if that is nothing, the file is moved aside.
 pub fn repair(path: &Path) -> Result<Option<String>> {
     let failed = |error: std::io::Error| Error::open(path, error);
-    if !path.exists() {
+    if !path.try_exists().map_err(failed)? {
         return Ok(None);
     }
     let emptied = emptied(path);

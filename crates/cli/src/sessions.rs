@@ -8,7 +8,6 @@ use crate::shared::{
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tieline_client::export::{self, Format, export};
@@ -16,6 +15,7 @@ use tieline_client::journal::{Entry, Journal, Story};
 use tieline_client::sanitize;
 use tieline_client::undo::Undo;
 use tieline_host::store::{Hit, ListQuery, State, Store, repair};
+use tieline_host::whole::open_private;
 
 /// Sessions with every agent: list, read, search, export, delete
 ///
@@ -161,13 +161,22 @@ async fn work(command: Command) -> Result<String, Failed> {
         }
         Command::Repair => {
             let agents = Store::default_path().map_err(|error| (WRONG, error.to_string()))?;
-            let mut told = String::new();
+            let (mut told, mut failed) = (String::new(), Vec::new());
             for path in [agents.with_file_name("journal.db"), agents] {
-                let done = repair(&path).map_err(|error| (WRONG, error.to_string()))?;
-                told += &done.unwrap_or_else(|| format!("{}: nothing is wrong", path.display()));
-                told.push('\n');
+                match repair(&path) {
+                    Ok(done) => {
+                        told += &done.unwrap_or_else(|| format!("{}: nothing is wrong", path.display()));
+                        told.push('\n');
+                    }
+                    // The other one is looked at all the same.
+                    Err(error) => failed.push(error.to_string()),
+                }
             }
-            Ok(told)
+            if failed.is_empty() {
+                return Ok(told);
+            }
+            told.lines().for_each(note);
+            Err((WRONG, failed.join("; ")))
         }
         Command::Prune => {
             let (_, config) = load_config()?;
@@ -274,10 +283,8 @@ async fn write_out(session: Option<String>, format: Option<String>, output: Opti
     match output {
         None => Ok(text),
         Some(path) => {
-            // What was said there is for its owner alone, unless the file was there before.
             let instead = if path.exists() { ", in place of what it was" } else { "" };
-            let mut options = std::fs::OpenOptions::new();
-            let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+            let file = open_private(std::fs::OpenOptions::new().write(true).truncate(true), &path);
             let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
             written.map_err(|error| (WRONG, format!("{}: {error}", path.display())))?;
             note(format_args!("session {} written to {}{instead}", entry.id, path.display()));

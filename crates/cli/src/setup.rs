@@ -201,6 +201,11 @@ pub fn config_error(error: &impl std::fmt::Display) -> Box<Failure> {
     Failure::new(Ending::Config, Phase::Find, error.to_string())
 }
 
+/// A journal that can't be used.
+fn journal_error(error: &impl std::fmt::Display) -> Box<Failure> {
+    Failure::new(Ending::Failed, Phase::Find, error.to_string())
+}
+
 /// What the configuration has to say itself.
 pub fn warn(config: &Config, notes: &Notes) {
     let moved = config.permissions.notes.iter().cloned();
@@ -233,7 +238,7 @@ pub async fn journal(wanted: &Wanted, notes: &Notes) -> Result<Option<Journal>> 
             Ok(Some(journal))
         }
         Err(error) if wanted.resume.is_some() || wanted.go_on || wanted.session.is_some() => {
-            Err(config_error(&error).hint("set XDG_STATE_HOME to a folder that you can write to"))
+            Err(journal_error(&error).hint("set XDG_STATE_HOME to a folder that you can write to"))
         }
         Err(error) => {
             notes.warn(format!("the session is not recorded: {error}"));
@@ -252,7 +257,7 @@ async fn entry(wanted: &Wanted, config: &Config, journal: Option<&Journal>) -> R
         if told { failure } else { failure.hint("`tieline sessions list` shows those there are") }
     };
     let journal_error = |error: tieline_client::journal::Error| {
-        if error.is_no_session() { missing(error.to_string()) } else { config_error(&error) }
+        if error.is_no_session() { missing(error.to_string()) } else { journal_error(&error) }
     };
     if let Some(id) = &wanted.resume {
         return journal.find(id, &folder(wanted, None)?).await.map(Some).map_err(journal_error);

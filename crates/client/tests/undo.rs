@@ -452,7 +452,7 @@ async fn no_file_is_pushed_out_of_undo_by_many_others() {
     let unkept: Vec<_> = report.changed.iter().filter(|changed| changed.unkept.is_some()).collect();
     assert!(unkept.iter().all(|changed| (changed.how, changed.unkept) == (HowChanged::Added, Some(Unkept::Many))));
     let told = report.unkept_text(&world.root);
-    let why = "can't be undone (the turn changed more files than are remembered of one): new/";
+    let why = "can't be undone (more files were changed than are remembered): new/";
     assert!(unkept.len() == 3 && told.len() == 1 && told[0].starts_with(why), "{told:?}");
     let listed = world.undo.files("1");
     let beyond: Vec<_> = listed.iter().filter(|file| file.unkept == Some(Unkept::Many)).collect();
@@ -465,7 +465,7 @@ async fn no_file_is_pushed_out_of_undo_by_many_others() {
     }
     let one = world.undo.undo("1", Some(&beyond[0].path), false);
     assert_eq!((one.restored.len(), one.refused.len()), (0, 1));
-    assert!(one.refused[0].to_string().ends_with("the turn changed more files than are remembered of one"));
+    assert!(one.refused[0].to_string().ends_with("more files were changed than are remembered"));
     let all = world.undo.preview("1", None, false);
     assert_eq!((all.restored.len(), all.refused.len()), (19_998, 1));
     assert!(all.refused[0].to_string().contains(" and 2 more can't be put back: "), "{}", all.refused[0]);

@@ -11,7 +11,9 @@ use crate::notice;
 use crate::permission::Configure;
 use crate::report::{Log, store_failed};
 use crate::session::{Conversation, Past};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +107,14 @@ impl Settings {
     }
 }
 
+/// True for a file that begins as every store does.
+fn is_database(path: &Path) -> bool {
+    let mut begin = [0; 16];
+    // A FIFO would be waited for.
+    let read = path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok();
+    read && begin == *b"SQLite format 3\0"
+}
+
 /// The coding agent.
 pub struct Coder {
     settings: Arc<Settings>,
@@ -125,6 +135,8 @@ impl Coder {
         }
         let open = || async move {
             let open = move || match keep {
+                // A file that somebody named by mistake is not moved aside.
+                Keep::At(path) if is_database(&path) => Store::open_mended(&path),
                 Keep::At(path) => Store::open(path),
                 _ => Store::open_default(),
             };

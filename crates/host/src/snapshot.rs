@@ -53,6 +53,8 @@ pub struct Snapshots {
     limit: u64,
     index: Mutex<Index>,
     writes: AtomicU64,
+    /// The turns that were forgotten since somebody asked.
+    forgotten: Mutex<Vec<String>>,
 }
 
 /// Records the changes of one turn; give it to [`Files::with_journal`].
@@ -150,8 +152,8 @@ pub enum Unkept {
     /// There is no room, or there was none.
     #[error("there was no room for its old content")]
     Room,
-    /// The turn changed more files than can be remembered.
-    #[error("the turn changed more files than are remembered of one")]
+    /// The turn, or those since, changed more files than can be remembered.
+    #[error("more files were changed than are remembered")]
     Many,
     /// Its copy is gone or damaged.
     #[error("the copy of its old content is gone, damaged or can't be read")]
@@ -200,12 +202,24 @@ impl Snapshots {
     /// is damaged is put aside, what can be read of it counts, and [`Snapshots::damage`] says so.
     pub fn open(dir: impl Into<PathBuf>, limit: u64) -> Result<Arc<Self>> {
         let (disk, index) = Disk::open(dir.into())?;
-        Ok(Arc::new(Self { disk: Some(disk), limit, index: Mutex::new(index), writes: AtomicU64::new(0) }))
+        Ok(Arc::new(Self {
+            disk: Some(disk),
+            limit,
+            index: Mutex::new(index),
+            writes: AtomicU64::new(0),
+            forgotten: Mutex::default(),
+        }))
     }
 
     /// Snapshots without a directory: it is known what changed, but nothing can be put back.
     pub fn in_memory() -> Arc<Self> {
-        Arc::new(Self { disk: None, limit: 0, index: Mutex::default(), writes: AtomicU64::new(0) })
+        Arc::new(Self {
+            disk: None,
+            limit: 0,
+            index: Mutex::default(),
+            writes: AtomicU64::new(0),
+            forgotten: Mutex::default(),
+        })
     }
 
     /// What is lost because the index was damaged once, and where the damaged file is, for people.
@@ -278,6 +292,11 @@ impl Snapshots {
         entries.chain(beyond).collect()
     }
 
+    /// The turns that can't be undone any more, for too many files were changed since; each is said once.
+    pub fn forgotten(&self) -> Vec<String> {
+        std::mem::take(&mut *self.forgotten.locked())
+    }
+
     /// What a file was before a turn changed it, and its content, if that is known.
     pub fn before_turn(&self, turn: &str, path: &Path) -> Option<(State, Option<Vec<u8>>)> {
         let entry = self.lock().entry(turn, path).cloned()?;
@@ -320,7 +339,9 @@ impl Snapshots {
             // From now on its absence says that somebody deleted it.
             disk.save_first(index)?;
         }
-        let mut dropped = index.forget_oldest(turn, MAX_ENTRIES.saturating_sub(changes.len()));
+        let forgotten = index.forget_oldest(turn, MAX_ENTRIES.saturating_sub(changes.len()));
+        let mut dropped = !forgotten.is_empty();
+        self.forgotten.locked().extend(forgotten);
         let at = index.turn(turn);
         let mut known: HashMap<PathBuf, usize> =
             index.turns[at].entries.iter().enumerate().map(|(number, entry)| (entry.full_path(), number)).collect();

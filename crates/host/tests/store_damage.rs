@@ -7,7 +7,7 @@ mod common;
 
 use common::{Place, said, turns};
 use std::path::Path;
-use tieline_host::store::{Claim, Damage, Error, Event, ListQuery, Store, Stored, recover, repair, salvage};
+use tieline_host::store::{Claim, Damage, Error, Event, ListQuery, Session, Store, Stored, recover, repair, salvage};
 use tieline_schema::{SessionId, Update};
 
 /// A store that was closed in order, with two sessions, and what was in them.
@@ -88,15 +88,16 @@ async fn an_index_that_is_damaged_is_done_without() {
         bytes[(page - 1) * 4096..page * 4096].fill(0x5a);
     }
     std::fs::write(&place.path, bytes).unwrap();
-    let store = place.store();
+    // Nobody begins to write what could not be finished; where nothing can be written, all can be read.
+    let refused = Store::open(&place.path).unwrap_err();
+    assert!(matches!(refused, Error::Damaged(_)), "{refused}");
+    let store = Store::open_to_read(&place.path, &Error::Full).unwrap().unwrap().0;
     for (id, events) in &all {
         let mut replay = store.load(id);
         assert_eq!(&replay.all().await.unwrap(), events);
         assert!(replay.damage().is_none());
     }
     assert!(!store.integrity().await.unwrap().is_empty());
-    let refused = store.open_session(&all[0].0, Claim::IfFree).await.map(drop);
-    println!("to write: {refused:?}");
     store.close().await.unwrap();
     let new = place.folder.path().join("new.db");
     let saved = salvage(&place.path, &new).unwrap();
@@ -109,25 +110,116 @@ async fn an_index_that_is_damaged_is_done_without() {
     assert_eq!(store.search("question 77", 9).await.unwrap().len(), 2);
 }
 
+/// Where the first page of a table is in the file.
+fn first_page(path: &Path, table: &str) -> usize {
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let first: u32 = rusqlite::Connection::open(path).unwrap().query_row(sql, [table], |row| row.get(0)).unwrap();
+    usize::try_from(first - 1).unwrap() * 4096
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_the_list_of_sessions_changes_nothing_and_locks_nobody_out() {
+    let place = Place::new();
+    let all = whole(&place, 3).await;
+    let store = place.store();
+    store.rename(&all[0].0, Some("a name that the user chose")).await.unwrap();
+    let mut known = store.list(ListQuery::default()).await.unwrap().sessions;
+    store.close().await.unwrap();
+    let good = std::fs::read(&place.path).unwrap();
+    for table in ["session", "card"] {
+        let begin = first_page(&place.path, table);
+        let used = (begin..begin + 4096).filter(|at| good[*at] != 0).step_by(5);
+        for (at, bit) in used.zip((0..8).cycle()) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store.db");
+            let mut bytes = good.clone();
+            bytes[at] ^= 1 << bit;
+            std::fs::write(&path, bytes).unwrap();
+            let what = format!("{table}, byte {} bit {bit}", at - begin);
+            let (store, _) = Store::open_or_mend(&path).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let mut found = store.list(ListQuery::default()).await.unwrap().sessions;
+            for list in [&mut known, &mut found] {
+                list.sort_by_key(|session| session.id.to_string());
+            }
+            let essence = |session: &Session| {
+                let Session { id, agent, cwd, title, named, created, .. } = session;
+                (id.clone(), agent.clone(), cwd.clone(), title.clone(), *named, *created)
+            };
+            assert!(found.iter().map(essence).eq(known.iter().map(essence)), "{what}: {found:?}");
+            for (id, events) in &all {
+                assert_eq!(&store.load(id).all().await.unwrap(), events, "{what}");
+            }
+            turns(&store, "/new", 1).await.close().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            store.close().await.unwrap();
+            // How many events a session has only its rows say, when somebody reads all of them.
+            repair(&path).unwrap();
+            assert_eq!(repair(&path).unwrap(), None, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_the_layout_before_goes_on_and_is_then_as_safe() {
+    let place = Place::new();
+    let all = whole(&place, 3).await;
+    let db = rusqlite::Connection::open(&place.path).unwrap();
+    db.execute_batch("DROP TABLE card; PRAGMA user_version = 1").unwrap();
+    drop(db);
+    let (store, told) = Store::open_or_mend(&place.path).unwrap();
+    assert_eq!(told, None);
+    for (id, events) in &all {
+        assert_eq!(&store.load(id).all().await.unwrap(), events);
+    }
+    store.close().await.unwrap();
+    assert!(place.path.with_file_name("store.db.layout1").exists());
+    rusqlite::Connection::open(&place.path).unwrap().execute_batch("UPDATE session SET cwd = '/three'").unwrap();
+    let (store, told) = Store::open_or_mend(&place.path).unwrap();
+    assert!(told.unwrap().contains(all[0].0.as_str()));
+    assert_eq!(store.session(&all[0].0).await.unwrap().cwd, "/one");
+}
+
+#[tokio::test]
+async fn a_file_that_is_moved_or_removed_stores_nothing_any_more() {
+    for how in ["removed", "moved", "replaced"] {
+        let place = Place::new();
+        let store = place.store();
+        let log = turns(&store, "/w", 1).await;
+        let aside = place.path.with_file_name("aside.db");
+        match how {
+            "removed" => std::fs::remove_file(&place.path).unwrap(),
+            _ => std::fs::rename(&place.path, &aside).unwrap(),
+        }
+        let other = (how == "replaced").then(|| place.store());
+        let refused = log.append(vec![said("more")]).await.unwrap_err();
+        assert_eq!(refused, Error::Moved(place.path.clone()), "{how}");
+        log.stream(common::text("streamed")).await.unwrap();
+        assert_eq!(log.append(Vec::new()).await.unwrap_err(), Error::Moved(place.path.clone()), "{how}");
+        assert!(log.close().await.is_err(), "{how}");
+        store.close().await.unwrap();
+        // What is in its place now has its own log, and keeps it.
+        if let Some(other) = other {
+            let id = turns(&other, "/new", 3).await.id().clone();
+            drop(other);
+            let store = place.store();
+            assert_eq!(store.load(&id).all().await.unwrap().len(), 12);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_lost_first_page_of_a_table_costs_only_itself() {
-    for table in ["event", "session"] {
+    for table in ["event", "session", "card"] {
         let place = Place::new();
         let all = whole(&place, 100).await;
-        let sql = format!("SELECT rootpage FROM sqlite_schema WHERE name = '{table}'");
-        let first: u32 =
-            rusqlite::Connection::open(&place.path).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap();
+        let at = first_page(&place.path, table);
         let mut bytes = std::fs::read(&place.path).unwrap();
-        let at = usize::try_from(first - 1).unwrap() * 4096;
         bytes[at..at + 4096].fill(0);
         std::fs::write(&place.path, bytes).unwrap();
         let (saved, _) = recover(&place.path).unwrap();
         assert_eq!((saved.sessions, saved.events, saved.lost), (2, 800, 0), "{table}: {saved:?}");
         let store = place.store();
-        for (at, (id, events)) in all.iter().enumerate() {
-            // Of sessions that are all in the first page only their events are left.
-            let id = if table == "session" { format!("lost-{}", at + 1).into() } else { id.clone() };
-            let back = store.load(&id).all().await.unwrap();
+        for (id, events) in &all {
+            let back = store.load(id).all().await.unwrap();
             assert!(back.iter().map(|one| &one.event).eq(events.iter().map(|one| &one.event)), "{table}");
         }
         let beside = std::fs::read_dir(place.path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
@@ -383,12 +475,27 @@ async fn a_journal_that_is_cut_or_gone_costs_its_end() {
     println!("events after damage to the journal: {counts:?}");
     // In the head of the journal, and in each part of a piece of it: the salt, the sums, the page.
     let flips = [0, 9, 17, 25].into_iter().chain([0, 5, 9, 17, 24, 4000].map(|at| 32 + 4120 * 20 + at));
-    for at in flips.map(Some).chain([None]) {
+    // The index of the log, which a killed process leaves, says how long it was.
+    let index = std::fs::read(place.path.with_file_name("store.db-shm")).unwrap();
+    for length in [Some(0), Some(20), Some(32 + 4120 * 5), Some(32 + 4120 * 20 + 7), None] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        std::fs::write(&path, &good).unwrap();
+        std::fs::write(folder.path().join("store.db-wal"), &journal[..length.unwrap_or(journal.len())]).unwrap();
+        std::fs::write(folder.path().join("store.db-shm"), &index).unwrap();
+        let (store, told) = Store::open_or_mend(&path).unwrap();
+        let read = store.load(&id).all().await.map_or(0, |events| events.len());
+        assert_eq!((read < 400, told.is_some()), (length.is_some(), length.is_some()), "{length:?}: {told:?}");
+    }
+    let wiped = 32 + 4120 * 20;
+    for (at, is_wiped) in flips.map(|at| (Some(at), false)).chain([(None, false), (Some(wiped), true)]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let mut bytes = journal.clone();
-        if let Some(at) = at {
-            bytes[at] ^= 0x10;
+        match at {
+            Some(at) if is_wiped => bytes[at..].fill(0),
+            Some(at) => bytes[at] ^= 0x10,
+            None => {}
         }
         std::fs::write(&path, &good).unwrap();
         std::fs::write(folder.path().join("store.db-wal"), &bytes).unwrap();

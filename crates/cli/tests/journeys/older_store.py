@@ -18,5 +18,6 @@ for rowid, seq, turn, body in db.execute("SELECT id, seq, turn, body FROM event 
     db.execute("UPDATE event SET body = ?, crc = ? WHERE id = ?", (body, crc, rowid))
     changed += 1
 db.execute("UPDATE session SET options = NULL")
+db.execute("DELETE FROM card")
 db.commit()
 sys.exit(0 if changed else "there is no message in the store")

@@ -608,6 +608,10 @@ impl Inner {
             }
         }
         self.after_guarded(&asked, &mut report);
+        let forgotten = self.undo.snapshots.forgotten();
+        let forgotten: BTreeSet<&str> = forgotten.iter().filter_map(|turn| turn.split('~').next()).collect();
+        let told = |turn: &str| format!("turn {turn}, for more files were changed since than are remembered");
+        report.uncovered.extend(forgotten.into_iter().map(told));
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
         self.is_remembered.store(is_kept, Ordering::Release);
         self.announced.locked().take();

@@ -30,7 +30,7 @@ impl Kept {
     /// What our agent itself has of a session, if it has that one still.
     pub async fn of_session(id: &str) -> Option<Self> {
         let path = Store::default_path().ok().filter(|path| path.exists())?;
-        let store = tokio::task::spawn_blocking(|| Store::open(path)).await.ok()?.ok()?;
+        let store = tokio::task::spawn_blocking(move || Store::open_mended(&path)).await.ok()?.ok()?;
         let options: Value = store.session(&id.into()).await.ok()?.options?.parse().ok()?;
         let model = options["model"].as_str().map(str::to_owned);
         Some(Self { model, addresses: Addresses::stored(&options).0 })

@@ -64,6 +64,9 @@ pub(super) struct Turn {
     pub(super) beyond: Vec<Beyond>,
 }
 
+/// So many files of a turn that is forgotten are still named.
+const MAX_FORGOTTEN_NAMES: usize = 1000;
+
 /// A file that can't be put back, for there were too many.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Beyond {
@@ -95,8 +98,7 @@ impl Turn {
             let stays = !out.contains(&at);
             at += 1;
             if !stays && entry.in_effect() {
-                let kind = Kind::of(entry.before, entry.after);
-                beyond.push(Beyond { path: Name(entry.full_path()), kind });
+                beyond.push(entry.to_beyond());
             }
             stays
         });
@@ -144,6 +146,10 @@ impl Entry {
         self.root.0.join(&self.path.0)
     }
 
+    fn to_beyond(&self) -> Beyond {
+        Beyond { path: Name(self.full_path()), kind: Kind::of(self.before, self.after) }
+    }
+
     pub(super) fn is(&self, path: &Path) -> bool {
         self.path.0 == path || self.full_path() == path
     }
@@ -186,18 +192,20 @@ impl Index {
         self.turns.iter().flat_map(|turn| &turn.entries).filter_map(Entry::blob).collect()
     }
 
-    /// Forgets the oldest turns until no more than `limit` files are remembered; never this one, nor what it undoes or came about
-    /// beside. True if any was.
-    pub(super) fn forget_oldest(&mut self, keep: &str, limit: usize) -> bool {
+    /// Forgets the oldest turns until no more than `limit` files are remembered, but for some names; never this one, nor what it undoes or
+    /// came about beside. Says which.
+    pub(super) fn forget_oldest(&mut self, keep: &str, limit: usize) -> Vec<String> {
         let (of, turn) = (keep.rsplit_once("~undo").map(|(of, _)| of), keep.split('~').next().unwrap_or(keep));
         let beside = unclear(turn);
         let is_kept = |id: &str| [keep, turn, &beside].contains(&id) || of == Some(id);
-        let mut forgot = false;
+        let mut forgot = Vec::new();
         while self.turns.iter().map(|turn| turn.entries.len()).sum::<usize>() > limit
-            && let Some(oldest) = self.turns.iter().position(|turn| !is_kept(&turn.id))
+            && let Some(oldest) = self.turns.iter_mut().find(|turn| !turn.entries.is_empty() && !is_kept(&turn.id))
         {
-            self.turns.remove(oldest);
-            forgot = true;
+            let entries = std::mem::take(&mut oldest.entries).into_iter().filter(Entry::in_effect);
+            oldest.beyond.extend(entries.take(MAX_FORGOTTEN_NAMES).map(|entry| entry.to_beyond()));
+            oldest.folders.clear();
+            forgot.push(oldest.id.clone());
         }
         forgot
     }

@@ -83,7 +83,8 @@ fn touch(db: &Connection, key: i64) -> Result<()> {
         .prepare_cached("SELECT key, touched FROM session ORDER BY touched DESC LIMIT 1")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if last.0 != key {
-        db.prepare_cached("UPDATE session SET touched = ?2 WHERE key = ?1")?.execute([key, last.1 + 1])?;
+        db.prepare_cached("UPDATE session SET touched = ?2 WHERE key = ?1")?
+            .execute([key, last.1.saturating_add(1)])?;
     }
     Ok(())
 }
@@ -156,9 +157,9 @@ fn passage(db: &Connection, key: i64, turn: i64, text: &str) -> Result<()> {
 
 /// Why a session is not ours (any more).
 fn lost(db: &Connection, id: &SessionId) -> Error {
-    let who = db.prepare_cached(&session::select("WHERE id = ?1")).and_then(|mut find| {
-        find.query_row([id.as_str()], |row| Ok(holder(row)?.map(|(_, holder)| holder))).optional()
-    });
+    let who = db
+        .prepare_cached(&session::select("WHERE id = ?1"))
+        .and_then(|mut find| find.query_row([id.as_str()], |row| Ok(holder(row).map(|(_, holder)| holder))).optional());
     match who {
         Ok(Some(holder)) => Error::Lost { session: id.clone(), holder: holder.map(Box::new) },
         Ok(None) => Error::NotFound(id.clone()),

@@ -46,6 +46,9 @@ pub enum Error {
     /// The file is damaged.
     #[error("the session store is damaged ({0}); `tieline sessions repair` saves what can be read")]
     Damaged(String),
+    /// The file is not where it was when it was opened.
+    #[error("the session store {} was moved or removed while it was open: what was said since is kept nowhere", .0.display())]
+    Moved(PathBuf),
     /// The disk is full.
     #[error("the disk is full: nothing was stored; free some space and try again")]
     Full,

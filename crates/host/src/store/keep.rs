@@ -2,7 +2,7 @@
 
 use super::replay::Walk;
 use super::session::{self, is_held};
-use super::{Error, Holder, Result, Store, Time};
+use super::{Error, Holder, Result, Store, Time, card};
 use rusqlite::{Connection, Row, params};
 use std::time::Duration;
 use tieline_schema::{Raw, SessionId};
@@ -90,7 +90,13 @@ impl Store {
         work: impl Fn(&Connection, i64) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let id = id.clone();
-        self.queue().write(0, move |db| work(db, session::find(db, &id, session::key)?)).await
+        let work = move |db: &Connection| {
+            let key = session::find(db, &id, session::key)?;
+            let done = work(db, key)?;
+            card::seal(db, key)?;
+            Ok(done)
+        };
+        self.queue().write(0, work).await
     }
 
     /// Deletes a session and all that was said in it, also from the search and from the free space of the file. One that
@@ -98,7 +104,7 @@ impl Store {
     pub async fn delete(&self, id: &SessionId) -> Result<()> {
         let id = id.clone();
         let work = move |db: &Connection| {
-            let (key, held) = session::find(db, &id, |row| Ok((session::key(row)?, session::holder(row)?)))?;
+            let (key, held) = session::find(db, &id, |row| Ok((session::key(row)?, session::holder(row))))?;
             if let Some((token, holder)) = held
                 && is_held(token, &holder)
                 && !holder.is(&Holder::me())
@@ -156,6 +162,7 @@ fn erase(db: &Connection, key: i64) -> Result<()> {
         "DELETE FROM passage WHERE session = ?1",
         "DELETE FROM event WHERE session = ?1",
         "DELETE FROM quarantine WHERE session = ?1",
+        "DELETE FROM card WHERE session = ?1",
         "DELETE FROM session WHERE key = ?1",
     ] {
         db.prepare_cached(sql)?.execute([key])?;
@@ -231,7 +238,7 @@ pub(super) fn problems(db: &Connection) -> Result<Vec<String>> {
     let mut find = db.prepare("SELECT key, id, head, (SELECT max(seq) FROM event WHERE session = key) FROM session")?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
-        let (key, id, head): (i64, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (key, id, head): (i64, _, i64) = (row.get(0)?, card::text(row, 1).unwrap_or_default(), row.get(2)?);
         let last: Option<i64> = row.get(3)?;
         let mut walk = Walk::new(key, last.unwrap_or(0).max(head));
         while !walk.page(db, |_| ())?.is_empty() {}

@@ -178,7 +178,7 @@ impl Store {
     pub async fn open_session(&self, id: &SessionId, claim: Claim) -> Result<Opened> {
         let session = id.clone();
         let work = move |db: &Connection| {
-            let (key, held) = session::find(db, &session, |row| Ok((session::key(row)?, session::holder(row)?)))?;
+            let (key, held) = session::find(db, &session, |row| Ok((session::key(row)?, session::holder(row))))?;
             if let Some((token, holder)) = &held
                 && claim == Claim::IfFree
                 && session::is_held(*token, holder)
@@ -304,9 +304,7 @@ fn examine(db: &Connection, id: &SessionId, unclean: bool) -> Result<Found> {
         let session = session::read(row)?;
         Ok((session::key(row)?, session.events.cast_signed(), session.state != super::State::Idle))
     })?;
-    // The rows know better than their count.
-    let last = db.prepare_cached("SELECT max(seq) FROM event WHERE session = ?1")?.query_row([key], |row| row.get(0));
-    let mut walk = Walk::new(key, last.ok().flatten().unwrap_or(0).max(stored));
+    let mut walk = Walk::new(key, super::replay::last(db, key).max(stored));
     let deep = unclean || running;
     let mut head = Head::default();
     let mut story = Transcript::new(Dialect::V2);

@@ -4,7 +4,8 @@
 //!   After a crash at any point every acknowledged event is there, without gaps; a power cut changes nothing about that.
 //! * **One thread writes.** What comes in while it commits is committed together next.
 //! * **One process per session.** A lease names the process; whoever slept through a take-over can't write any more.
-//! * **Damage costs the tail, not the session.** Each row has a checksum; reading stops at the first bad one and says so.
+//! * **Damage costs the tail, not the session.** Each row has a checksum; reading stops at the first bad one and says so. What is
+//!   known of a session as a whole is there twice, on different pages.
 //!
 //! ```
 //! use tieline_host::store::{Event, NewSession, Store};
@@ -25,6 +26,7 @@
 //! ```
 
 mod append;
+mod card;
 mod error;
 mod event;
 mod follow;
@@ -79,6 +81,8 @@ pub struct Store(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
+    /// The file itself, if a link leads there.
+    file: PathBuf,
     queue: Queue,
     readers: Mutex<Vec<Connection>>,
 }
@@ -116,11 +120,17 @@ impl Store {
     /// Opens the store of the user.
     pub fn open_default() -> Result<Self> {
         let path = Self::default_path()?;
-        let (store, mended) = Self::open_or_mend(&path)?;
+        let store = Self::open_mended(&path)?;
+        place::narrow_folder(&path);
+        Ok(store)
+    }
+
+    /// The same as [`Store::open_or_mend`] for those who have nobody to tell what became of it: it is logged.
+    pub fn open_mended(path: &Path) -> Result<Self> {
+        let (store, mended) = Self::open_or_mend(path)?;
         if let Some(mended) = mended {
             tracing::warn!("{mended}");
         }
-        place::narrow_folder(&path);
         Ok(store)
     }
 
@@ -128,42 +138,50 @@ impl Store {
     pub fn open_or_mend(path: &Path) -> Result<(Self, Option<String>)> {
         let emptied = salvage::emptied(path);
         // What can't be opened is named below.
-        let torn = wal::mend(path).unwrap_or_default();
-        match Self::open(path) {
+        let torn = wal::mend(&place::real(path)).unwrap_or_default();
+        match Self::open_telling(path) {
             Err(Error::Damaged(_)) => {
                 let told = repair(path)?;
                 Ok((Self::open(path)?, told.or(torn)))
             }
-            opened => Ok((opened?, emptied.or(torn))),
+            opened => opened.map(|(store, mended)| (store, emptied.or(torn).or(mended))),
         }
     }
 
     /// Opens the store in a file, which is made if there is none. Blocks for a few milliseconds, longer if another process
     /// changes the layout of the file at this moment.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = whole_path(path.as_ref())?;
-        let _lock = place::prepare(&path)?;
-        Self::start(schema::open_writer(&path)?, path)
+        Ok(Self::open_telling(path.as_ref())?.0)
+    }
+
+    /// The same, with what was mended.
+    fn open_telling(path: &Path) -> Result<(Self, Option<String>)> {
+        let path = whole_path(path)?;
+        let file = place::real(&path);
+        let _lock = place::prepare(&file)?;
+        let (db, mended) = schema::open_writer(&file)?;
+        Ok((Self::start(db, path, file)?, mended))
     }
 
     /// Opens a store that can't be opened to write because of an error, to read it; whoever writes is told. `None` if the error is
     /// another one than that it can't be written. Comes with what is to be told of it.
     pub fn open_to_read(path: impl AsRef<Path>, error: &Error) -> Result<Option<(Self, Option<String>)>> {
         let path = whole_path(path.as_ref())?;
-        let is_full = *error == Error::Full && path.is_file();
-        if !is_full && !place::is_read_only(&path) {
+        let file = place::real(&path);
+        let is_full = *error == Error::Full && file.is_file();
+        if !is_full && !place::is_read_only(&file) {
             return Ok(None);
         }
-        let unseen = std::fs::metadata(place::beside(&path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+        let unseen = std::fs::metadata(place::beside(&file, "-wal")).is_ok_and(|wal| wal.len() > 0);
         let unseen = if unseen { ", but for what was written last" } else { "" };
         let told = format!("the disk is full: {} can only be read{unseen}; free some space", path.display());
-        let store = Self::start(schema::open_reader(&path)?, path)?;
+        let store = Self::start(schema::open_reader(&file)?, path, file)?;
         Ok(Some((store, is_full.then_some(told))))
     }
 
-    fn start(db: rusqlite::Connection, path: PathBuf) -> Result<Self> {
-        let queue = Queue::start(db)?;
-        Ok(Self(Arc::new(Inner { path, queue, readers: Mutex::new(Vec::new()) })))
+    fn start(db: rusqlite::Connection, path: PathBuf, file: PathBuf) -> Result<Self> {
+        let queue = Queue::start(db, &file)?;
+        Ok(Self(Arc::new(Inner { path, file, queue, readers: Mutex::new(Vec::new()) })))
     }
 
     /// The file.
@@ -200,7 +218,7 @@ impl Store {
         let inner = self.0.clone();
         let work = move || {
             let ready = inner.readers().pop();
-            let db = ready.map_or_else(|| schema::open_reader(&inner.path), Ok)?;
+            let db = ready.map_or_else(|| schema::open_reader(&inner.file), Ok)?;
             let answer = work(&db);
             let mut readers = inner.readers();
             if readers.len() < READERS {

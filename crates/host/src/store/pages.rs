@@ -16,16 +16,15 @@ const LEAF: u8 = 13;
 const PAGE: usize = schema::PAGE_BYTES as usize;
 /// Longer rows are no rows.
 const MAX_ROW_BYTES: usize = 1 << 30;
-/// How many columns rows of events and of sessions have.
-const EVENT_COLUMNS: usize = 8;
-const SESSION_COLUMNS: usize = 24;
+/// The tables whose rows are wanted, by how many columns they have.
+const TABLES: [(usize, &str); 4] = [(8, "event"), (24, "session"), (3, "card"), (7, "quarantine")];
+const MAX_COLUMNS: usize = 24;
 
-/// Makes a new store of the sessions and events that the pages of a damaged one hold. A session of which only events are left gets a
-/// name that says so.
+/// Makes a new store of the sessions and events that the pages of a damaged one hold.
 pub(super) fn collect(from: &Path, to: &Path) -> Result<()> {
     let failed = |error: io::Error| super::Error::open(from, error);
     drop(place::prepare(to)?);
-    let mut new = schema::open_writer(to)?;
+    let (mut new, _) = schema::open_writer(to)?;
     new.execute_batch("PRAGMA foreign_keys = OFF")?;
     let file = File::open(from).map_err(failed)?;
     let count = file.metadata().map_err(failed)?.len() / schema::PAGE_BYTES;
@@ -39,23 +38,12 @@ pub(super) fn collect(from: &Path, to: &Path) -> Result<()> {
             }
         }
     }
-    copy.execute(
-        "INSERT INTO session (key, id, agent, cwd, directories, title, created, updated, touched, head, turn)
-         SELECT session, 'lost-' || session, 'unknown', '/', '[]', 'all that is left of a session', min(time), max(time),
-                (SELECT coalesce(max(touched), 0) FROM session) + session, max(seq), max(turn)
-         FROM event WHERE session NOT IN (SELECT key FROM session) GROUP BY session",
-        [],
-    )?;
     Ok(copy.commit()?)
 }
 
 /// Puts a row where it belongs, if it belongs anywhere.
 fn keep(copy: &Connection, row: Vec<Value>) -> rusqlite::Result<()> {
-    let table = match row.len() {
-        EVENT_COLUMNS => "event",
-        SESSION_COLUMNS => "session",
-        _ => return Ok(()),
-    };
+    let Some((_, table)) = TABLES.iter().find(|(columns, _)| *columns == row.len()) else { return Ok(()) };
     let places = vec!["?"; row.len()].join(", ");
     copy.prepare_cached(&format!("INSERT OR IGNORE INTO {table} VALUES ({places})"))?
         .execute(params_from_iter(row))
@@ -91,7 +79,7 @@ fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// The values of a row, the number of the row in the place of its first column.
+/// The values of a row, the number of the row in the place of its first column where that is empty.
 fn row(file: &File, page: &[u8], at: usize) -> Option<Vec<Value>> {
     let begin = usize::from(short(page, 8 + 2 * at)?);
     let (length, rest) = number(page.get(begin..)?)?;
@@ -108,7 +96,9 @@ fn row(file: &File, page: &[u8], at: usize) -> Option<Vec<Value>> {
         next = more[..4].to_vec();
     }
     let mut values = values(&bytes)?;
-    *values.first_mut()? = Value::Integer(id.cast_signed());
+    if values.first()? == &Value::Null {
+        values[0] = Value::Integer(id.cast_signed());
+    }
     Some(values)
 }
 
@@ -129,7 +119,7 @@ fn values(bytes: &[u8]) -> Option<Vec<Value>> {
     let mut kinds = number(bytes.get(..head)?)?.1;
     let mut rest = &bytes[head..];
     let mut all = Vec::new();
-    while !kinds.is_empty() && all.len() < SESSION_COLUMNS {
+    while !kinds.is_empty() && all.len() <= MAX_COLUMNS {
         let (kind, more) = number(kinds)?;
         kinds = more;
         let length = match kind {
@@ -146,7 +136,7 @@ fn values(bytes: &[u8]) -> Option<Vec<Value>> {
             8 | 9 => Value::Integer(i64::from(kind == 9)),
             1..=6 => Value::Integer(signed(value)),
             7 => Value::Real(f64::from_be_bytes(value.try_into().ok()?)),
-            _ if kind % 2 == 1 => Value::Text(String::from_utf8(value.to_vec()).ok()?),
+            _ if kind % 2 == 1 => Value::Text(String::from_utf8_lossy(value).into_owned()),
             _ => Value::Blob(value.to_vec()),
         });
     }

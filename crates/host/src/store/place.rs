@@ -41,10 +41,18 @@ pub(super) fn prepare(path: &Path) -> Result<File> {
     Ok(lock)
 }
 
-/// True for a file that is there and can't be written, or whose folder can't.
+/// True for a file that is there and can't be written, or whose folder, log or lock can't.
 pub(super) fn is_read_only(path: &Path) -> bool {
     let refused = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err();
-    path.is_file() && (refused(path) || path.parent().is_some_and(refused))
+    let beside = ["-wal", "-shm", ".lock"].map(|end| beside(path, end));
+    let is_refused_beside = beside.iter().any(|path| path.exists() && refused(path));
+    path.is_file() && (refused(path) || path.parent().is_some_and(refused) || is_refused_beside)
+}
+
+/// Where a link leads: that is where `SQLite` keeps the log, too.
+pub(super) fn real(path: &Path) -> PathBuf {
+    let link = Some(path).filter(|path| path.is_symlink());
+    link.and_then(|link| fs::canonicalize(link).ok()).unwrap_or_else(|| path.to_owned())
 }
 
 /// Keeps other processes from making or changing the file until it is dropped.

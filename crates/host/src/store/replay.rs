@@ -121,7 +121,8 @@ impl Walk {
         let (key, head) = super::session::find(db, session, |row| {
             Ok((super::session::key(row)?, super::session::read(row)?.events.cast_signed()))
         })?;
-        Ok(Self { seq: i64::try_from(after).unwrap_or(i64::MAX), ..Self::new(key, head) })
+        let upto = last(db, key).max(head);
+        Ok(Self { seq: i64::try_from(after).unwrap_or(i64::MAX), ..Self::new(key, upto) })
     }
 
     pub(super) fn new(key: i64, upto: i64) -> Self {
@@ -194,6 +195,13 @@ impl Walk {
         }
         Ok(None)
     }
+}
+
+/// The number of the last event of a session: its rows know better than their count. 0 if they can't be asked.
+pub(super) fn last(db: &Connection, key: i64) -> i64 {
+    let find = db.prepare_cached("SELECT max(seq) FROM event WHERE session = ?1");
+    let last = find.and_then(|mut find| find.query_row([key], |row| row.get::<_, Option<i64>>(0)));
+    last.ok().flatten().unwrap_or(0)
 }
 
 /// One event of a session, if it is whole; for what comes behind a damaged one.

@@ -1,10 +1,11 @@
 //! The way out of a damaged file: what can still be read is copied into a new one.
 
 use super::append::{self, Head};
+use super::card::{self, Source};
 use super::replay::{self, Walk, decode, one};
-use super::session::{self, NewSession};
 use super::{Error, Event, Result, Stored, Time, keep, pages, place, schema, wal};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What was saved from a damaged store.
@@ -25,6 +26,7 @@ pub struct Salvaged {
 /// Puts a salvaged copy in the place of a damaged store. The old file stays beside it, under the name that comes back.
 /// To be called when [`Store::open`](super::Store::open) says that the file is damaged, and no process has it open.
 pub fn recover(path: &Path) -> Result<(Salvaged, PathBuf)> {
+    let path = &place::real(path);
     let _lock = place::lock(path)?;
     recover_alone(path)
 }
@@ -101,18 +103,21 @@ pub(super) fn emptied(path: &Path) -> Option<String> {
 /// [copied](recover); if that is nothing, the file is moved aside.
 pub fn repair(path: &Path) -> Result<Option<String>> {
     let failed = |error: std::io::Error| Error::open(path, error);
-    if !path.exists() {
+    if !path.try_exists().map_err(failed)? {
         return Ok(None);
     }
+    let emptied = emptied(path);
+    let path = &place::real(path);
     // Another one may have done it meanwhile.
     let _lock = place::lock(path)?;
-    let emptied = emptied(path);
     if emptied.is_some() {
         return Ok(emptied);
     }
     let torn = wal::mend(path).unwrap_or_default();
-    match schema::open_writer(path).and_then(|_| keep::problems(&schema::open_reader(path)?)) {
-        Ok(found) if found.is_empty() => return Ok(torn),
+    let looked =
+        schema::open_writer(path).and_then(|(_, mended)| Ok((mended, keep::problems(&schema::open_reader(path)?)?)));
+    match looked {
+        Ok((mended, found)) if found.is_empty() => return Ok(torn.or(mended)),
         // Not ours, or not of our time: that is no damage.
         Err(error @ (Error::Foreign(_) | Error::Newer { .. } | Error::Full | Error::Busy)) => return Err(error),
         Err(error) if place::is_read_only(path) => return Err(error),
@@ -122,11 +127,11 @@ pub fn repair(path: &Path) -> Result<Option<String>> {
     match recover_alone(path) {
         Ok((saved, aside)) => {
             let Salvaged { sessions, cut, events, lost, gaps } = saved;
-            let (aside, gaps) =
-                (aside.display(), gaps.iter().take(MAX_TOLD_GAPS).fold(String::new(), |all, gap| all + "; " + gap));
+            let gaps = if gaps.is_empty() { String::new() } else { format!("; {}", schema::cut(&gaps)) };
             Ok(Some(format!(
                 "{name} was damaged: {sessions} sessions with {events} events were saved, {cut} of them not whole ({lost} events \
-                 are known to be lost); the damaged file is {aside}{gaps}"
+                 are known to be lost); the damaged file is {}{gaps}",
+                aside.display()
             )))
         }
         Err(Error::Damaged(why) | Error::Failed(why)) => {
@@ -163,58 +168,60 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
     // Also a file that was cut short is read, as far as it goes.
     old.execute_batch("PRAGMA writable_schema = ON")?;
     let lock = place::prepare(to)?;
-    let mut new = schema::open_writer(to)?;
+    let (mut new, _) = schema::open_writer(to)?;
     let copy = new.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut saved = Salvaged::default();
-    for key in keys(&old)? {
-        let row = |row: &rusqlite::Row<'_>| session::read(row);
-        let found = old.prepare_cached(&session::select("WHERE key = ?1"))?.query_row([key], row).optional();
-        let Ok(Some(session)) = found else { continue };
-        let fresh = NewSession {
-            id: Some(session.id.clone()),
-            agent: session.agent,
-            cwd: session.cwd,
-            directories: session.directories,
-            title: session.title,
-            options: session.options,
-            meta: session.meta,
+    let (mut saved, keys) = (Salvaged::default(), keys(&old));
+    if keys.is_empty() {
+        old.query_row("SELECT count(*) FROM session", [], |_| Ok(()))?;
+    }
+    for key in keys {
+        let restored = card::best(&old, key).filter(|(body, _)| card::restore(&copy, key, body).is_ok());
+        let Some((body, source)) = restored else {
+            saved.gaps.push(format!("session number {key}: nothing of it could be read"));
+            continue;
         };
-        let Ok((target, _)) = session::create(&copy, &fresh) else { continue };
-        let mut walk = Walk::new(key, session.events.cast_signed());
-        let mut head = Head::default();
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0).unwrap_or(0), row.get(1).unwrap_or(0)));
+        let known = old.query_row("SELECT head, updated FROM session NOT INDEXED WHERE key = ?1", [key], row);
+        let (known, updated): (i64, i64) = known.unwrap_or((0, 0));
+        // A number that makes no sense says nothing of what is lost.
+        let end = replay::last(&old, key).clamp(0, MAX_EVENTS);
+        let events = if (end..=end + MAX_EVENTS).contains(&known) { known } else { end };
+        let (mut walk, mut head, mut latest) = (Walk::new(key, events), Head::default(), Time(updated));
         loop {
             let page = walk.page(&old, decode)?;
             if page.is_empty() {
                 break;
             }
             for stored in page {
-                head = put(&copy, target, head, &stored)?;
+                (head, latest) = (put(&copy, key, head, &stored)?, latest.max(stored.time));
             }
         }
         // One that is lost does not take with it what comes behind.
         let mut lost = 0;
-        let behind = walk.damage.as_ref().map_or(0..0, |damage| damage.good + 1..session.events + 1);
+        let behind = walk.damage.as_ref().map_or(0..0, |damage| damage.good.cast_signed() + 1..events + 1);
         for seq in behind {
-            match one(&old, key, seq.cast_signed()) {
-                Some(stored) => head = put(&copy, target, head, &stored)?,
+            match one(&old, key, seq) {
+                Some(stored) => (head, latest) = (put(&copy, key, head, &stored)?, latest.max(stored.time)),
                 None => lost += 1,
             }
         }
-        append::store_head(&copy, target, head, session.updated)?;
-        append::index(&copy, target)?;
-        let sql = "UPDATE session SET created = ?2, named = ?3 WHERE key = ?1";
-        copy.execute(sql, params![target, session.created.0, session.named])?;
+        append::store_head(&copy, key, head, if updated > 0 { Time(updated) } else { latest })?;
+        append::index(&copy, key)?;
         saved.sessions += 1;
         saved.events += head.seq.cast_unsigned();
         saved.cut += u64::from(walk.damage.is_some());
         saved.lost += lost;
         // What is lost stays with the session, and so does what was lost before.
         let known = replay::lost(&old, key).unwrap_or_default();
-        let words = walk.damage.map(|damage| format!("{lost} of {} events are lost ({})", session.events, damage.why));
-        for words in known.iter().chain(&words) {
-            replay::note_lost(&copy, target, head.seq, words)?;
+        let mut words = Vec::new();
+        if source == Source::Nobody {
+            words.push("its name, its folder and its agent are lost".to_owned());
         }
-        saved.gaps.extend(words.map(|words| format!("session {}: {words}", session.id)));
+        words.extend(walk.damage.map(|damage| format!("{lost} of {events} events are lost ({})", damage.why)));
+        for words in known.iter().chain(&words) {
+            replay::note_lost(&copy, key, head.seq, words)?;
+        }
+        saved.gaps.extend(words.into_iter().map(|words| format!("session {}: {words}", card::id(&body))));
     }
     copy.commit()?;
     drop(lock);
@@ -227,38 +234,38 @@ fn put(copy: &Connection, target: i64, head: Head, stored: &Stored) -> Result<He
     append::put(copy, target, Head { turn, ..head }, stored.time, &stored.event, &stored.event.body())
 }
 
-/// Of so many sessions it is said what is missing.
-const MAX_TOLD_GAPS: usize = 20;
+/// More events than any session has.
+const MAX_EVENTS: i64 = 1 << 24;
 
 /// How many keys behind a damaged part of the list are tried.
 const MAX_TRIED_KEYS: i64 = 100_000;
 
-/// The sessions that can be found, the one used last at the end. Where the list is damaged, each key behind is tried alone.
-fn keys(db: &Connection) -> Result<Vec<i64>> {
-    let mut find = db.prepare("SELECT key, touched FROM session NOT INDEXED ORDER BY key")?;
-    let mut rows = find.query([])?;
-    let mut keys = Vec::new();
-    let damaged = loop {
-        match rows.next() {
-            Ok(Some(row)) => {
-                if let (Ok(key), Ok(touched)) = (row.get::<_, i64>(0), row.get::<_, i64>(1)) {
-                    keys.push((touched, key));
-                }
-            }
-            done => break done.is_err(),
+/// The sessions that can be found, the one used last at the end: by their rows, their cards, or their events alone. Where the list is
+/// damaged, each key behind is tried alone.
+fn keys(db: &Connection) -> Vec<i64> {
+    let mut keys = BTreeMap::new();
+    // As far as it goes; there are no cards in an old store.
+    let take = |keys: &mut BTreeMap<i64, i64>, sql: &str| {
+        let mut find = db.prepare(sql)?;
+        let mut rows = find.query([])?;
+        while let Some(row) = rows.next()? {
+            keys.entry(row.get(0)?).or_insert(row.get(1).unwrap_or(0));
         }
+        Ok::<_, rusqlite::Error>(())
     };
-    if damaged {
-        let next = keys.iter().map(|(_, key)| key + 1).max().unwrap_or(1);
+    if take(&mut keys, "SELECT key, touched FROM session NOT INDEXED ORDER BY key").is_err() {
+        let next = keys.keys().next_back().map_or(1, |key: &i64| key.saturating_add(1));
         let last = db.query_row("SELECT max(key) FROM session", [], |row| row.get(0));
         let last: i64 = last.unwrap_or(i64::MAX).min(next.saturating_add(MAX_TRIED_KEYS));
-        let mut one = db.prepare("SELECT touched FROM session NOT INDEXED WHERE key = ?1")?;
-        for key in next..=last {
-            if let Ok(touched) = one.query_row([key], |row| row.get(0)) {
-                keys.push((touched, key));
-            }
+        if let Ok(mut one) = db.prepare("SELECT touched FROM session NOT INDEXED WHERE key = ?1") {
+            let found = (next..=last).filter_map(|key| Some((key, one.query_row([key], |row| row.get(0)).ok()?)));
+            keys.extend(found);
         }
     }
+    // Those without a row come last, for they are news.
+    let _ = take(&mut keys, &format!("SELECT session, {} FROM card ORDER BY session", i64::MAX));
+    let _ = take(&mut keys, &format!("SELECT DISTINCT session, {} FROM event NOT INDEXED", i64::MAX));
+    let mut keys: Vec<(i64, i64)> = keys.into_iter().map(|(key, touched)| (touched, key)).collect();
     keys.sort_unstable();
-    Ok(keys.into_iter().map(|(_, key)| key).collect())
+    keys.into_iter().map(|(_, key)| key).collect()
 }

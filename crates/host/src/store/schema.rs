@@ -1,7 +1,7 @@
 //! The layout of the file: its settings, its version, and the steps that lead from one version to the next.
 
 use super::place::{self, beside, make_file};
-use super::{Error, Result};
+use super::{Error, Result, card};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ const APPLICATION: i64 = 0x5469_654c;
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Each step makes the next version of the layout. Steps are only ever added at the end.
-const STEPS: &[&str] = &[V1];
+const STEPS: &[&str] = &[V1, V2];
 
 /// Sessions, their events, what could not be read any more, and the text that is searched.
 ///
@@ -79,25 +79,40 @@ CREATE VIRTUAL TABLE words USING fts5 (text, content = 'passage', content_rowid 
 INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
 ";
 
+/// The [cards](super::card) of sessions. Those of sessions that are older are made when the store is opened.
+const V2: &str = "
+CREATE TABLE card (
+    session INTEGER PRIMARY KEY,
+    body TEXT NOT NULL,
+    crc INTEGER NOT NULL
+) STRICT;
+";
+
 /// What a page of the file has, unless told otherwise.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// Opens the file for the one that writes, and brings its layout up to date.
-pub(super) fn open_writer(path: &Path) -> Result<Connection> {
-    let opened = open_with(path, STEPS);
-    let written = opened.as_ref().map(|db| db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(Error::from));
+/// Opens the file for the one that writes, brings its layout up to date, and mends what it can; says what that was.
+pub(super) fn open_writer(path: &Path) -> Result<(Connection, Option<String>)> {
+    let opened = open_with(path, STEPS).and_then(|db| Ok((card::inspect(&db)?, db)));
     // A number in the head makes it a file that is only read, for whoever has all rights, too.
-    if let Err(Error::ReadOnly) | Ok(Err(Error::ReadOnly)) = written
+    if let Err(Error::ReadOnly) = opened
         && !place::is_read_only(path)
     {
         return Err(Error::Damaged("its head was changed".into()));
     }
-    let db = opened?;
-    let has_sessions = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'session'";
-    if !db.prepare(has_sessions)?.exists([])? {
-        return Err(Error::Damaged("its sessions are gone".into()));
-    }
-    Ok(db)
+    let (told, db) = opened?;
+    let told = (!told.is_empty()).then(|| format!("{}: {}", path.display(), cut(&told)));
+    Ok((db, told))
+}
+
+/// Of so many sessions it is said what was damaged.
+const MAX_TOLD: usize = 20;
+
+/// Some of many lines, as one.
+pub(super) fn cut(lines: &[String]) -> String {
+    let more = lines.len().saturating_sub(MAX_TOLD);
+    let told = lines[..lines.len() - more].join("; ");
+    if more > 0 { format!("{told}; and {more} more") } else { told }
 }
 
 /// Opens the file for one that reads.
@@ -150,47 +165,56 @@ fn number(db: &Connection, pragma: &str) -> Result<i64> {
 /// No version will ever be so many steps ahead of this one.
 const MAX_AHEAD: i64 = 1000;
 
-/// True if all tables are as these steps make them, whatever the head of the file says.
-fn has_layout(db: &Connection, steps: &[&str]) -> Result<bool> {
-    let all = steps.concat();
-    let mut find = db.prepare(
-        "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'words%' AND name NOT LIKE 'sqlite%'",
-    )?;
-    let tables = find.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(tables.iter().all(|sql| all.contains(sql.as_str())))
+/// The version whose tables these are, whatever the head of the file says.
+fn layout(db: &Connection, steps: &[&str]) -> Result<Option<i64>> {
+    let tables = |db: &Connection| {
+        let own = "sql IS NOT NULL AND name NOT LIKE 'words%' AND name NOT LIKE 'sqlite%'";
+        let mut find = db.prepare(&format!("SELECT CAST(sql AS BLOB) FROM sqlite_schema WHERE {own} ORDER BY name"))?;
+        find.query_map([], |row| row.get::<_, Vec<u8>>(0))?.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let (found, made) = (tables(db)?, Connection::open_in_memory()?);
+    for (version, step) in (1..).zip(steps) {
+        if made.execute_batch(step).is_err() {
+            break;
+        }
+        if tables(&made)? == found {
+            return Ok(Some(version));
+        }
+    }
+    Ok(None)
 }
 
-/// Refuses what is not ours or too new, before anything is changed.
+/// The version of the layout. Refuses what is not ours or too new, before anything is changed.
 fn check(db: &Connection, path: &Path, steps: &[&str]) -> Result<i64> {
     let found = number(db, "user_version")?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    let known = newest(steps);
-    let (is_marked, is_of_a_time) =
-        (number(db, "application_id")? == APPLICATION, (1..=known + MAX_AHEAD).contains(&found));
-    if tables > 0 && !(is_marked && is_of_a_time) && has_layout(db, steps)? {
-        return Err(Error::Damaged("its head was changed".into()));
+    let (known, is_marked) = (newest(steps), number(db, "application_id")? == APPLICATION);
+    if tables == 0 {
+        // A file that was just made is empty, or one page without a table; any other without its tables was cut off or overwritten.
+        let length = std::fs::metadata(path).map_or(0, |meta| meta.len());
+        let is_new = length == 0 || length == PAGE_BYTES;
+        return if is_new { Ok(0) } else { Err(Error::Damaged("its tables are gone".into())) };
     }
-    if tables > 0 && !is_marked {
-        return Err(Error::Foreign(path.to_owned()));
+    if is_marked && found == known {
+        return Ok(found);
     }
-    // A file that was just made is empty, or one page without a table; any other without its tables was cut off or overwritten.
-    let length = std::fs::metadata(path).map_or(0, |meta| meta.len());
-    if tables == 0 && length != 0 && length != PAGE_BYTES {
-        return Err(Error::Damaged("its tables are gone".into()));
+    match layout(db, steps)? {
+        Some(version) => Ok(version),
+        None if !is_marked => Err(Error::Foreign(path.to_owned())),
+        None if (known + 1..=known + MAX_AHEAD).contains(&found) => {
+            Err(Error::Newer { path: path.to_owned(), found, known })
+        }
+        None => Err(Error::Damaged("its head was changed".into())),
     }
-    if found > known {
-        return Err(Error::Newer { path: path.to_owned(), found, known });
-    }
-    Ok(found)
 }
 
 /// Takes the steps that are missing, all or none. The file as it was is kept beside.
 fn migrate(db: &mut Connection, path: &Path, steps: &[&str]) -> Result<()> {
-    let found = check(db, path, steps)?;
-    if found == newest(steps) {
+    let (found, newest) = (check(db, path, steps)?, newest(steps));
+    if (number(db, "user_version")?, number(db, "application_id")?) == (newest, APPLICATION) {
         return Ok(());
     }
-    if found > 0 {
+    if (1..newest).contains(&found) {
         back_up(db, &beside(path, &format!(".layout{found}")))?;
     }
     let step = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

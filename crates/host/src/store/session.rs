@@ -1,7 +1,7 @@
 //! What is known of a session as a whole.
 
 use super::lease::Token;
-use super::{Error, Holder, Result, Time};
+use super::{Error, Holder, Result, Time, card};
 use rusqlite::{Connection, OptionalExtension, Row};
 use tieline_schema::{Dialect, Raw, SessionId, from_json, to_json};
 
@@ -88,30 +88,32 @@ const TOKEN: usize = 14;
 const KEY: usize = 21;
 pub(super) const TOUCHED: usize = 22;
 
-/// A row of [`select`].
+/// A row of [`select`]. What is damaged in it costs itself, not the row.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
-    let raw = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(at)?.and_then(|text| Raw::new(text).ok()));
-    let count = |at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.max(0).cast_unsigned());
-    let holder = holder(row)?.filter(|(token, holder)| is_held(*token, holder)).map(|(_, holder)| holder);
+    let text = |at| card::text(row, at);
+    let raw = |at| text(at).and_then(|text| Raw::new(text).ok());
+    let number = |at| row.get::<_, i64>(at).unwrap_or(0);
+    let count = |at| number(at).max(0).cast_unsigned();
+    let holder = holder(row).filter(|(token, holder)| is_held(*token, holder)).map(|(_, holder)| holder);
     Ok(Session {
-        id: row.get::<_, String>(0)?.into(),
-        agent: row.get(1)?,
-        cwd: row.get(2)?,
-        directories: from_json(&row.get::<_, String>(3)?).unwrap_or_default(),
-        title: row.get(4)?,
-        named: row.get(5)?,
-        created: Time(row.get(6)?),
-        updated: Time(row.get(7)?),
-        state: match (row.get(8)?, &holder) {
+        id: text(0).unwrap_or_default().into(),
+        agent: text(1).unwrap_or_default(),
+        cwd: text(2).unwrap_or_default(),
+        directories: text(3).and_then(|text| from_json(&text).ok()).unwrap_or_default(),
+        title: text(4),
+        named: number(5) != 0,
+        created: Time(number(6)),
+        updated: Time(number(7)),
+        state: match (number(8) != 0, &holder) {
             (false, _) => State::Idle,
             (true, Some(_)) => State::Running,
             (true, None) => State::Interrupted,
         },
-        options: raw(9)?,
-        meta: raw(10)?,
-        events: count(11)?,
-        turns: count(12)?,
-        bytes: count(13)?,
+        options: raw(9),
+        meta: raw(10),
+        events: count(11),
+        turns: count(12),
+        bytes: count(13),
         holder,
     })
 }
@@ -121,17 +123,17 @@ pub(super) fn key(row: &Row<'_>) -> rusqlite::Result<i64> {
 }
 
 /// The lease in a row of [`select`], whether its process lives or not.
-pub(super) fn holder(row: &Row<'_>) -> rusqlite::Result<Option<(i64, Holder)>> {
-    let Some(token) = row.get(TOKEN)? else { return Ok(None) };
+pub(super) fn holder(row: &Row<'_>) -> Option<(i64, Holder)> {
+    // One that is damaged is nobody's: who has it loses it, and is told.
     let holder = Holder {
-        pid: row.get(TOKEN + 1)?,
-        start: row.get::<_, i64>(TOKEN + 2)?.cast_unsigned(),
-        host: row.get(TOKEN + 3)?,
-        boot: row.get(TOKEN + 4)?,
-        space: row.get(TOKEN + 5)?,
-        since: Time(row.get(TOKEN + 6)?),
+        pid: row.get(TOKEN + 1).ok()?,
+        start: row.get::<_, i64>(TOKEN + 2).ok()?.cast_unsigned(),
+        host: row.get(TOKEN + 3).ok()?,
+        boot: row.get(TOKEN + 4).ok()?,
+        space: row.get(TOKEN + 5).ok()?,
+        since: Time(row.get(TOKEN + 6).ok()?),
     };
-    Ok(Some((token, holder)))
+    Some((row.get(TOKEN).ok()?, holder))
 }
 
 /// True unless the lease was surely left over.
@@ -174,5 +176,7 @@ pub(super) fn create(db: &Connection, new: &NewSession) -> Result<(i64, SessionI
         new.options.as_ref().map(Raw::get),
         new.meta.as_ref().map(Raw::get),
     ])?;
-    Ok((db.last_insert_rowid(), id))
+    let key = db.last_insert_rowid();
+    card::seal(db, key)?;
+    Ok((key, id))
 }

@@ -1,7 +1,8 @@
 //! Whether the log beside the file is whole: `SQLite` silently drops what comes behind a damaged place in it.
 
-use super::{Error, Result, Time, place};
+use super::{Error, Result, Time, place, schema};
 use rusqlite::Connection;
+use std::io::Read as _;
 use std::path::Path;
 
 /// The first number of a log; the last bit says in which order its sums take bytes.
@@ -47,6 +48,10 @@ fn is_torn(log: &[u8]) -> Option<bool> {
     let mut is_whole = true;
     for frame in frames.chunks_exact(FRAME_HEAD_BYTES + page) {
         sum = sum.add(&frame[..8], big_endian).add(&frame[FRAME_HEAD_BYTES..], big_endian);
+        // Behind what is whole comes an older log, or nothing. Zeros were something once.
+        if is_whole && frame[..FRAME_HEAD_BYTES].iter().all(|byte| *byte == 0) {
+            return Some(true);
+        }
         let is_ours = frame[8..16] == *salt;
         is_whole &= is_ours && sum == Sum(word(frame, 16)?, word(frame, 20)?);
         let is_commit = word(frame, 4)? != 0;
@@ -57,10 +62,34 @@ fn is_torn(log: &[u8]) -> Option<bool> {
     Some(false)
 }
 
+/// How much of the index of a log says where it ends: its head, twice, and how far it has been brought into the file.
+const INDEX_BYTES: usize = 100;
+
+/// Whether a log is shorter than its index says, which a killed process leaves beside it; what was brought into the file is not missed.
+fn is_cut(path: &Path) -> Option<bool> {
+    let index = || -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = crate::whole::open_to_read(&place::beside(path, "-shm")).ok()?;
+        file.take(INDEX_BYTES as u64).read_to_end(&mut bytes).ok()?;
+        (bytes.len() == INDEX_BYTES && bytes[..48] == bytes[48..96]).then_some(bytes)
+    };
+    let known = index()?;
+    let number = |at: usize| known.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+    let log = crate::whole::read_own(&place::beside(path, "-wal")).unwrap_or_default();
+    // Somebody may be writing.
+    let is_still = index()? == known;
+    let page = schema::PAGE_BYTES as usize;
+    let wanted = HEAD_BYTES + usize::try_from(number(16)?).ok()?.checked_mul(FRAME_HEAD_BYTES + page)?;
+    let is_of_it = log.get(16..24).is_none_or(|salt| *salt == known[32..40]);
+    Some(is_still && is_of_it && number(16)? > number(96)? && log.len() < wanted)
+}
+
 /// Puts a log aside of which something is dropped, keeps the rest, and says so. To be called before anything is written.
 pub(super) fn mend(path: &Path) -> Result<Option<String>> {
     let (log, failed) = (place::beside(path, "-wal"), |error: std::io::Error| Error::open(path, error));
-    let is_torn = || crate::whole::read_own(&log).is_ok_and(|bytes| is_torn(&bytes) == Some(true));
+    // Its index is gone as soon as the file is open.
+    let is_cut = is_cut(path) == Some(true);
+    let is_torn = || is_cut || crate::whole::read_own(&log).is_ok_and(|bytes| is_torn(&bytes) == Some(true));
     if !path.exists() || !is_torn() || place::is_read_only(path) {
         return Ok(None);
     }
@@ -72,7 +101,9 @@ pub(super) fn mend(path: &Path) -> Result<Option<String>> {
         return Ok(None);
     }
     let aside = place::beside(&log, &format!(".damaged-{}", Time::now().to_string().replace(':', "")));
-    std::fs::copy(&log, &aside).map_err(failed)?;
+    if log.exists() {
+        std::fs::copy(&log, &aside).map_err(failed)?;
+    }
     db.execute_batch("ROLLBACK")?;
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(Some(format!(

@@ -4,6 +4,9 @@ use super::event::{join, weight};
 use super::log::Hold;
 use super::{Error, Event, Result, append, follow};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -74,13 +77,14 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Starts the thread.
-    pub(super) fn start(db: Connection) -> Result<Self> {
+    pub(super) fn start(db: Connection, file: &Path) -> Result<Self> {
+        let file = Place { file: file.to_owned(), is: Place::at(file) };
         let (sender, receiver) = sync_channel(BUDGET as usize + SPARE);
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new()
             .name("tieline-store".to_owned())
             .spawn(move || {
-                serve(&db, &receiver);
+                serve(&db, &file, &receiver);
                 drop(db);
                 let _ = end.send(());
             })
@@ -155,6 +159,28 @@ impl Queue {
     }
 }
 
+/// The file that is open, which somebody may move or remove.
+struct Place {
+    file: PathBuf,
+    is: Option<(u64, u64)>,
+}
+
+impl Place {
+    fn at(file: &Path) -> Option<(u64, u64)> {
+        std::fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
+    }
+
+    /// Refuses to call stored what is in a file that nobody finds.
+    fn check(&self, db: &Connection) -> Result<()> {
+        if Self::at(&self.file) == self.is {
+            return Ok(());
+        }
+        // The log of whatever is in its place now is not ours: whoever closes last removes it, by its name.
+        let _ = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        Err(Error::Moved(self.file.clone()))
+    }
+}
+
 /// What is to be committed together.
 #[derive(Default)]
 struct Group {
@@ -205,7 +231,7 @@ impl Group {
     }
 }
 
-fn serve(db: &Connection, queue: &Receiver<Message>) {
+fn serve(db: &Connection, file: &Place, queue: &Receiver<Message>) {
     let mut open = true;
     while open {
         let mut group = Group::default();
@@ -227,7 +253,7 @@ fn serve(db: &Connection, queue: &Receiver<Message>) {
             }
         }
         group.seal();
-        commit(db, group.jobs);
+        commit(db, file, group.jobs);
         drop(group.permits);
         if let Some(work) = alone {
             work(db);
@@ -235,7 +261,7 @@ fn serve(db: &Connection, queue: &Receiver<Message>) {
     }
 }
 
-fn commit(db: &Connection, mut jobs: Vec<Job>) {
+fn commit(db: &Connection, file: &Place, mut jobs: Vec<Job>) {
     if jobs.is_empty() {
         return;
     }
@@ -243,7 +269,10 @@ fn commit(db: &Connection, mut jobs: Vec<Job>) {
         return fail(jobs, &error);
     }
     match together(db, &mut jobs) {
-        Ok(outcomes) => jobs.into_iter().zip(outcomes).for_each(|(job, outcome)| (job.done)(outcome)),
+        Ok(outcomes) => match file.check(db) {
+            Ok(()) => jobs.into_iter().zip(outcomes).for_each(|(job, outcome)| (job.done)(outcome)),
+            Err(error) => fail(jobs, &error),
+        },
         Err(error) => {
             if !db.is_autocommit() {
                 let _ = db.execute_batch("ROLLBACK");
@@ -253,7 +282,7 @@ fn commit(db: &Connection, mut jobs: Vec<Job>) {
             }
             // One large job must not fail the small ones beside it.
             for job in jobs {
-                commit(db, vec![job]);
+                commit(db, file, vec![job]);
             }
         }
     }

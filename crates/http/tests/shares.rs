@@ -151,7 +151,7 @@ async fn socket(running: &Running, token: &str) -> TcpStream {
 async fn pour(socket: &mut TcpStream, parts: usize) -> bool {
     for number in 0..parts {
         let length = 1_u64 << 18;
-        let mut bytes = vec![if number == 0 { 1 } else { 0 }, 0x80 | 127];
+        let mut bytes = vec![u8::from(number == 0), 0x80 | 127];
         bytes.extend(length.to_be_bytes());
         bytes.extend([0; 4]);
         bytes.resize(bytes.len() + length as usize, b' ');

@@ -418,7 +418,7 @@ impl Room {
     pub(crate) fn answer(&self, seat: &Seat, question: &Question, answer: &Answered, by: &str) {
         let Some(asked) = seat.question(question) else { return };
         let Some(reply) = question::reply(&asked, answer) else { return };
-        let word = watching::word(&reply);
+        let word = watching::word(&asked.what, &reply);
         if asked.reply(reply) {
             self.watch.answered(by, self.id(), &asked, &word);
         }

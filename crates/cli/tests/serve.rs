@@ -271,7 +271,8 @@ async fn a_server_is_watched_from_outside() {
     let log = server.folder.path().join("home/.local/state/tieline/serve-answers.jsonl");
     let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&log).unwrap()).unwrap();
     assert_eq!((&line["who"], &line["question"]), (&"laptop".into(), &"permission".into()), "{line}");
-    assert!(line["answer"].as_str().unwrap().contains("allow"), "{line}");
+    // By what it does, in our words: the option's name and id are the agent's.
+    assert_eq!(line["answer"], "allowed once", "{line}");
     let mode = std::os::unix::fs::PermissionsExt::mode(&log.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     // Everybody may know that it runs; figures are for those who have a token.
@@ -381,17 +382,34 @@ fn the_page_in_a_browser() {
     let Some(browser) = ["chromium", "chromium-browser", "google-chrome"].iter().find(is_there) else {
         return skipped::skipped("BROWSER", "the page was not tried in a browser: there is no chromium");
     };
-    let script = include_str!("browser/page.mjs");
-    let folder = tieline_npm::install("browser", &[("package.json", PACKAGE), ("page.mjs", script)]);
-    let server = Server::start(&[]);
-    let link = format!("http://{}/?code={}", server.address, server.code.as_ref().unwrap());
+    let folder = tieline_npm::install(
+        "browser",
+        &[
+            ("package.json", PACKAGE),
+            ("drive.mjs", include_str!("browser/drive.mjs")),
+            ("page.mjs", include_str!("browser/page.mjs")),
+            ("attacks.mjs", include_str!("browser/attacks.mjs")),
+            ("hostile.mjs", include_str!("browser/hostile.mjs")),
+        ],
+    );
     let found = Command::new("sh").args(["-c", &format!("command -v {browser}")]).output().unwrap();
     let chromium = String::from_utf8(found.stdout).unwrap();
-    let mut command = Command::new("node");
-    command.arg("page.mjs").args([chromium.trim(), &link, &server.project()]);
-    let done = command.current_dir(folder).stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
+    let drive = |script: &str, server: &Server, more: &[&str]| {
+        let link = format!("http://{}/?code={}", server.address, server.code.as_ref().unwrap());
+        let mut command = Command::new("node");
+        command.arg(script).args([chromium.trim(), &link, &server.project()]).args(more);
+        // It may start the server again.
+        command.env("HOME", server.folder.path().join("home"));
+        let done = command.current_dir(&folder).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{said}");
+    };
+    drive("page.mjs", &Server::start(&[]), &[]);
+    let hostile = folder.join("hostile.mjs");
+    let server = Server::start(&["--", "node", hostile.to_str().unwrap()]);
+    let answers = server.folder.path().join("home/.local/state/tieline/serve-answers.jsonl");
+    let (answers, pid) = (answers.to_str().unwrap(), server.child.id().to_string());
+    drive("attacks.mjs", &server, &[answers, &pid, env!("CARGO_BIN_EXE_tieline")]);
 }
 
 #[test]

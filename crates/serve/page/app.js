@@ -11,6 +11,11 @@ const LIST_MS = 5_000;
 const TOAST_MS = 8_000;
 const SEARCH_MS = 300;
 const MIN_SEARCH = 3;
+// So often, and after such a time, it is asked again whether something can be taken back.
+const UNDO_TRIES = 5;
+const UNDO_MS = 500;
+// As much of a prompt names it, in characters.
+const NAMED_CHARS = 60;
 
 const app = {
   connected: false,
@@ -37,7 +42,17 @@ const app = {
   menu: false,
   /** What taking the last turn back would do. */
   undo: null,
+  /** Whether there is something to take back, and the turn under which it was last taken back, which can be taken back itself. */
+  undoable: false,
+  redo: null,
+  /** How often something was said here. */
+  said: 0,
 };
+
+const SEVERITIES = ["info", "warning", "error"];
+// The link was used before; so says the server.
+const USED = "#used";
+const used = location.hash === USED;
 
 // A page that nobody sees gets no frames, but its title and its questions must be true all the same.
 const HIDDEN_MS = 200;
@@ -56,7 +71,7 @@ function draw() {
 }
 
 function toast(text, kind = "info") {
-  const entry = { text, kind };
+  const entry = { text, kind: SEVERITIES.includes(kind) ? kind : "info" };
   app.toasts = [...app.toasts.filter((other) => other.text !== text).slice(-3), entry];
   setTimeout(() => {
     app.toasts = app.toasts.filter((other) => other !== entry);
@@ -72,13 +87,15 @@ const wire = connect({
       info: { name: "tieline-page", title: "Tieline's page", version: "0.1.0" },
       capabilities: { session: { notices: {} } },
     });
-    app.connected = true;
     app.stranger = false;
     app.server = hello._meta?.tieline ?? {};
     await list();
+    // Nothing is said before it is known where.
+    app.connected = true;
     // What was shown is shown again, whole: nothing is lost and nothing told twice.
-    if (app.open) await show(app.open.id, app.open.cwd);
-    else if (app.sessions[0]?.state) await show(app.sessions[0].id, app.sessions[0].cwd);
+    const live = app.sessions[0]?.state ? app.sessions[0] : null;
+    const first = app.open ?? addressed() ?? live;
+    if (first) await show(first.id, first.cwd);
     draw();
   },
   closed(wait) {
@@ -125,6 +142,8 @@ function take({ sessionId, update }) {
   apply(app.story, update);
   const [was, is] = [before === "idle", app.story.state === "idle"];
   if (!was && is) attention();
+  if (was && !is) app.redo = null;
+  if (!was && is) lookForUndo();
   if (was !== is) list();
 }
 
@@ -195,24 +214,45 @@ async function show(id, cwd) {
   // They are asked again.
   app.questions = app.questions.filter((question) => question.params.sessionId !== id);
   app.waiting = [];
-  app.undo = null;
+  [app.undo, app.redo, app.undoable] = [null, null, false];
   app.news.delete(id);
   draw();
   try {
     opened(await wire.request("session/resume", { sessionId: id, cwd, mcpServers: [], replayFrom: { type: "start" } }));
   } catch (error) {
-    toast(`The session can't be opened: ${error.message}`, "error");
-    app.open = null;
+    // Where the connection was lost it is opened again with the next.
+    if (app.connected) {
+      toast(`The session can't be opened: ${error.message}`, "error");
+      app.open = null;
+    }
   }
   app.opening = false;
-  location.hash = app.open ? app.open.id : "";
+  address();
+  lookForUndo();
   draw();
 }
+
+/** What the address of a session ends with. */
+const named = (id) => `#${encodeURIComponent(id)}`;
+
+/** The session that the address names, if there is one. */
+const addressed = () => app.sessions.find((session) => named(session.id) === location.hash);
+
+/** Puts the session that is shown into the address, so that it is shown when the page is loaded again. */
+function address() {
+  const hash = app.open ? named(app.open.id) : "";
+  if (location.hash !== hash) location.hash = hash;
+}
+addEventListener("hashchange", () => {
+  const wanted = addressed();
+  if (app.connected && wanted && wanted.id !== app.open?.id) show(wanted.id, wanted.cwd);
+});
 
 async function start(agent) {
   leave();
   app.story = newStory();
   app.waiting = [];
+  [app.undo, app.redo, app.undoable] = [null, null, false];
   const cwd = app.server.folder;
   const meta = agent ? { _meta: { tieline: { agent } } } : {};
   try {
@@ -225,6 +265,7 @@ async function start(agent) {
     toast(`No session could be opened: ${error.message}`, "error");
   }
   app.opening = false;
+  address();
   draw();
   document.getElementById("composer")?.focus();
 }
@@ -232,6 +273,9 @@ async function start(agent) {
 function opened(answer) {
   app.story.options = answer.configOptions ?? app.story.options;
   app.story.commands = answer.availableCommands ?? app.story.commands;
+  // Nobody was there to be told.
+  const { running, failed } = answer._meta?.tieline ?? {};
+  if (failed && !running) note(app.story, `Not done: ${failed}`);
 }
 
 /** Another session is shown: this one goes on without us. */
@@ -245,9 +289,10 @@ async function say(blocks) {
   const asked = wire.request("session/prompt", { sessionId: app.open.id, prompt: blocks });
   const entry = { id: asked.id, text: blocks.map((block) => block.text ?? `[${block.type}]`).join(" ") };
   app.waiting = [...app.waiting, entry];
+  app.said++;
   draw();
   asked
-    .catch((error) => note(app.story, `Not done: ${error.message}`))
+    .catch((error) => !entry.withdrawn && note(app.story, `Not done: ${error.message}: “${short(entry.text)}”`))
     .finally(() => {
       app.waiting = app.waiting.filter((other) => other !== entry);
       draw();
@@ -255,10 +300,23 @@ async function say(blocks) {
   return true;
 }
 
+const short = (text) => (text.length > NAMED_CHARS ? `${text.slice(0, NAMED_CHARS)}…` : text);
+
+/** A prompt that waits for its turn is not wanted any more. */
+function withdraw(entry) {
+  wire.notify("$/cancel_request", { requestId: entry.id });
+  entry.withdrawn = true;
+  app.waiting = app.waiting.filter((other) => other !== entry);
+  note(app.story, `Withdrawn: “${short(entry.text)}”`);
+  draw();
+}
+
 function choose(question, optionId) {
   wire.answer(question.id, { outcome: { outcome: "selected", optionId } });
   app.questions = app.questions.filter((other) => other !== question);
   draw();
+  // The button with the keyboard is gone. A phone would open its keyboard.
+  if (asked().length === 0) document.querySelector(matchMedia("(pointer: coarse)").matches ? ".conversation" : "#composer")?.focus();
 }
 
 async function setOption(configId, value) {
@@ -271,18 +329,49 @@ async function setOption(configId, value) {
   draw();
 }
 
-/** Asks what taking the last turn back would do; with a turn, it is taken back. */
-async function undo(turn) {
-  app.undo = null;
+const askUndo = (params) => wire.request("_tieline/undo", { sessionId: app.open.id, ...params });
+
+/** Asks what taking the last turn back would do, or having back what was taken back. */
+async function lookAtUndo() {
+  const redo = app.redo;
   try {
-    const answer = await wire.request("_tieline/undo", { sessionId: app.open.id, ...(turn ? { turn } : {}) });
-    if (!turn) app.undo = answer;
-    else {
-      const left = answer.refused.length ? ` Left alone: ${answer.refused.join(", ")}.` : "";
-      note(app.story, `${answer.files.length} ${answer.files.length === 1 ? "file" : "files"} put back. Undo again to have the changes back.${left}`);
-    }
+    app.undo = { ...(await askUndo(redo ? { turn: redo, preview: true } : {})), redo: Boolean(redo) };
   } catch (error) {
     toast(error.message);
+  }
+  draw();
+}
+
+/** Does it. */
+async function undo({ turn, redo }) {
+  app.undo = null;
+  try {
+    const answer = await askUndo({ turn });
+    app.redo = redo ? null : (answer.again ?? null);
+    const files = `${answer.files.length} ${answer.files.length === 1 ? "file" : "files"}`;
+    const left = answer.refused.length ? ` Left alone: ${answer.refused.join(", ")}.` : "";
+    note(app.story, (redo ? `The changes of ${files} are there again.` : `${files} put back.${app.redo ? " Redo has the changes back." : ""}`) + left);
+    if (!app.redo) await lookForUndo();
+  } catch (error) {
+    toast(error.message);
+  }
+  draw();
+}
+
+/** Looks whether there is something to take back: what changed is known a moment after the end of a turn. */
+async function lookForUndo() {
+  const open = app.open;
+  if (!open || app.server.role === "read" || app.story.items.length === 0) return;
+  for (let tries = 0; tries < UNDO_TRIES && app.open === open; tries++) {
+    try {
+      const answer = await askUndo({});
+      app.undoable = answer.files.length + answer.refused.length > 0;
+      break;
+    } catch (error) {
+      app.undoable = false;
+      if (/nothing/.test(error.message)) break;
+      await new Promise((again) => setTimeout(again, UNDO_MS));
+    }
   }
   draw();
 }
@@ -342,11 +431,16 @@ function Stranger() {
   return html`
     <form class="stranger" onSubmit=${onSubmit}>
       <h1>Tieline</h1>
-      <p>This browser is not known here. Open the link that <code>tieline serve</code> printed, or give a token: <code>tieline serve token add NAME</code> makes one.</p>
+      ${used && html`<p>This link was used before, or is too old.</p>`}
+      <p>This browser is not known here. Open the link that <code>tieline serve</code> prints when it starts, or give a token: <code>tieline serve token add NAME</code> makes one.</p>
       <input name="token" type="password" autocomplete="off" aria-label="Token" placeholder="Token" required />
       <button type="submit">Go on</button>
-      <div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${withCode(entry.text)}</p>`)}</div>
+      <${Toasts} />
     </form>`;
+}
+
+function Toasts() {
+  return html`<div class="above"><div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${withCode(entry.text)}</p>`)}</div></div>`;
 }
 
 function Page() {
@@ -366,21 +460,22 @@ function Page() {
           <h1>${title}</h1>
           <span class="state ${busy ? "busy" : ""}" role="status">${app.opening ? "opening …" : app.open ? stateWords() : ""}</span>
           ${app.open && html`<${Options} options=${app.story.options} set=${setOption} />`}
-          ${app.open && may && !busy && app.story.items.length > 0 && html`<button class="undo" onClick=${() => undo()}>Undo</button>`}
+          ${app.open && may && !busy && (app.undoable || app.redo) && html`<button class="undo" onClick=${lookAtUndo}>${app.redo ? "Redo" : "Undo"}</button>`}
           <button class="quiet" onClick=${() => { app.traffic = !app.traffic; draw(); }}>Traffic</button>
         </header>
-        ${!app.connected && html`<p class="offline" role="alert">Not connected. Trying again${app.retry ? ` in about ${app.retry} s` : ""} … The agent works on.</p>`}
-        <${Conversation} story=${app.story} folder=${app.open?.cwd} version=${app.version} />
+        ${!app.connected && app.retry > 0 && html`<p class="offline" role="alert">Not connected. Trying again in about ${app.retry} s … If only the connection was lost, the agent works on; if the server ended, so did the agent.</p>`}
+        <${Toasts} />
+        <${Conversation} session=${app.open?.id} story=${app.story} folder=${app.open?.cwd} version=${app.version} said=${app.said} />
         ${question && html`<${Question} key=${question.id} question=${question} count=${more.length + 1} folder=${app.open?.cwd} story=${app.story} choose=${(option) => choose(question, option)} />`}
-        ${app.undo && html`<${Undo} undo=${app.undo} apply=${() => undo(app.undo.turn)} close=${() => { app.undo = null; draw(); }} />`}
-        ${may ? html`<${Composer} app=${app} wire=${wire} busy=${busy} say=${say} toast=${toast} draw=${draw} filesFor=${filesFor} />` : html`<p class="note">You may look on.</p>`}
+        ${app.undo && html`<${Undo} undo=${app.undo} apply=${() => undo(app.undo)} close=${() => { app.undo = null; draw(); }} />`}
+        ${may ? html`<${Composer} app=${app} wire=${wire} busy=${busy} say=${say} withdraw=${withdraw} toast=${toast} draw=${draw} filesFor=${filesFor} />` : html`<p class="note">You may look on.</p>`}
       </main>
       ${app.traffic && html`<${Traffic} frames=${wire.traffic} close=${() => { app.traffic = false; draw(); }} />`}
-      <div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${withCode(entry.text)}</p>`)}</div>
     </div>`;
 }
 
 function stateWords() {
+  if (!app.connected) return "not connected";
   if (asked().length > 0) return "waits for you";
   if (app.story.state === "idle") return app.story.usage?.size ? `${Math.round((100 * app.story.usage.used) / app.story.usage.size)} % of the context` : "ready";
   return app.story.state === "requires_action" ? "waits for an answer" : "works";
@@ -393,7 +488,7 @@ function Sessions() {
   const may = app.server.role !== "read";
   return html`
     <div class="top">
-      ${may && html`<button class="new" onClick=${() => { app.menu = false; start(); }}>New session</button>`}
+      ${may && html`<button class="new" disabled=${!app.connected} onClick=${() => { app.menu = false; start(); }}>New session</button>`}
       ${may && agents.length > 1 && html`
         <select aria-label="New session with" onChange=${(event) => { start(event.currentTarget.value); event.currentTarget.value = ""; }}>
           <option value="">with …</option>${agents.map((agent) => html`<option value=${agent}>${agent}</option>`)}

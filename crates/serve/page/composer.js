@@ -13,18 +13,24 @@ function wordAt(field) {
   return /^\/\S*$/.exec(before)?.[0] ?? /(?:^|\s)(@[^\s@]*)$/.exec(before)?.[1] ?? null;
 }
 
-export function Composer({ app, wire, busy, say, toast, draw, filesFor }) {
+export function Composer({ app, wire, busy, say, withdraw, toast, draw, filesFor }) {
   const [pictures, setPictures] = useState([]);
   const [offers, setOffers] = useState([]);
   const [at, setAt] = useState(0);
   const field = useRef(null);
   const timer = useRef(0);
   const named = useRef(new Set());
+  const ready = app.connected && !app.opening;
   const key = DRAFT + (app.open?.id ?? "new");
   useEffect(() => {
     if (field.current) field.current.value = localStorage.getItem(key) ?? "";
     setOffers([]);
   }, [key]);
+
+  useEffect(() => {
+    // Who types goes on; a phone would open its keyboard.
+    if (document.activeElement === document.body && !matchMedia("(pointer: coarse)").matches) field.current?.focus();
+  }, []);
 
   const offer = (list) => {
     setOffers(list);
@@ -55,7 +61,7 @@ export function Composer({ app, wire, busy, say, toast, draw, filesFor }) {
 
   const submit = async () => {
     const text = field.current.value.trim();
-    if (!text && pictures.length === 0) return;
+    if ((!text && pictures.length === 0) || !ready) return;
     const folder = app.open?.cwd ?? app.server.folder;
     const links = [...named.current].filter((path) => text.includes(`@${path}`));
     const blocks = [
@@ -67,10 +73,12 @@ export function Composer({ app, wire, busy, say, toast, draw, filesFor }) {
     grow(field.current);
     setPictures([]);
     offer([]);
-    if (await say(blocks)) {
-      localStorage.removeItem(key);
-      named.current.clear();
-    } else field.current.value = text;
+    localStorage.removeItem(key);
+    if (await say(blocks)) named.current.clear();
+    else {
+      field.current.value = text;
+      localStorage.setItem(key, text);
+    }
   };
   const onKeyDown = (event) => {
     if (event.isComposing || event.altKey) return;
@@ -110,7 +118,6 @@ export function Composer({ app, wire, busy, say, toast, draw, filesFor }) {
       add(event.clipboardData.files);
     }
   };
-  const withdraw = (entry) => wire.notify("$/cancel_request", { requestId: entry.id });
   return html`
     <form class="composer" onSubmit=${(event) => { event.preventDefault(); submit(); }} onDragOver=${(event) => event.preventDefault()} onDrop=${(event) => { event.preventDefault(); add(event.dataTransfer.files); }}>
       ${app.waiting.length > 0 && busy && html`<ul class="queue" aria-label="Queued">${app.waiting.map((entry) => html`<li>${entry.text} <button type="button" onClick=${() => withdraw(entry)}>Withdraw</button></li>`)}</ul>`}
@@ -127,7 +134,7 @@ export function Composer({ app, wire, busy, say, toast, draw, filesFor }) {
           aria-controls=${offers.length > 0 ? "offers" : undefined} aria-activedescendant=${offers.length > 0 ? `offer-${at}` : undefined}
           onKeyDown=${onKeyDown} onInput=${onInput} onPaste=${onPaste}></textarea>
         ${busy && html`<button type="button" class="stop" onClick=${() => wire.notify("session/cancel", { sessionId: app.open.id })}>Stop</button>`}
-        <button type="submit" class="send" disabled=${!app.connected}>${busy ? "Queue" : "Send"}</button>
+        <button type="submit" class="send" disabled=${!ready}>${busy ? "Queue" : "Send"}</button>
       </div>
     </form>`;
 }

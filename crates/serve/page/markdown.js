@@ -11,6 +11,8 @@ const NAMES = { sh: "bash", shell: "bash", js: "javascript", ts: "typescript", p
 const MAX_HIGHLIGHTED = 50_000;
 // A longer text is not parsed at all.
 const MAX_PARSED = 500_000;
+// As much of the path of an address is shown, in characters.
+const MAX_LEADS = 60;
 
 const known = new Set();
 for (const name of LANGUAGES) {
@@ -41,7 +43,22 @@ const marked = new Marked({
   },
 });
 
+const parsed = (address) => (URL.canParse(address) ? new URL(address) : null);
+
+/** Where a link leads, if its words don't say just that. */
+function leads(words, href) {
+  const to = parsed(href);
+  if (!to || to.protocol === "mailto:") return words.includes(href.slice("mailto:".length)) ? "" : href;
+  // A name in letters that look like others is told as it is looked up.
+  const same = [words, `https://${words}`, `http://${words}`].some((said) => parsed(said)?.href === to.href);
+  if (same && words.includes(to.host) && !to.username && !to.password) return "";
+  const rest = to.pathname + to.search;
+  return to.host + (rest === "/" ? "" : rest.length > MAX_LEADS ? `${rest.slice(0, MAX_LEADS)}…` : rest);
+}
+
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  // The colours of code are the only style.
+  if (node.hasAttribute?.("class") && !/^hljs-[a-z_ -]+$/.test(node.getAttribute("class"))) node.removeAttribute("class");
   // What scrolls can be scrolled by the keyboard.
   if (node.tagName === "PRE" || node.tagName === "TABLE") node.setAttribute("tabindex", "0");
   if (node.tagName !== "A") return;
@@ -49,8 +66,10 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   if (!/^(https?:|mailto:)/i.test(href)) node.removeAttribute("href");
   node.setAttribute("rel", "noopener noreferrer");
   node.setAttribute("target", "_blank");
-  // Where it leads is seen before it is followed.
+  // Where it leads is seen before it is followed, also where nothing hovers.
   node.setAttribute("title", href);
+  const to = node.hasAttribute("href") && leads(node.textContent.trim(), href);
+  if (to) node.append(` (${to})`);
 });
 
 const ALLOWED = {

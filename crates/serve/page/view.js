@@ -1,15 +1,33 @@
 // What is seen of a conversation: messages, tool calls, plan, questions.
 
-import { Component, html, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
+import { Component, html, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 import { Markdown } from "./markdown.js";
 import { Diff, relative } from "./diff.js";
 
 // Buttons that allow something are dead for this long: a click that was meant for something else allows nothing.
 const DEAD_MS = 400;
 const SHOWN_OUTPUT = 4_000;
+// Who is so near to the end of a conversation follows it.
+const NEAR_PX = 40;
 const SIGNS = { pending: "○", in_progress: "◐", completed: "✓", failed: "✗", cancelled: "–" };
 const WORDS = { pending: "waiting", in_progress: "at work", completed: "done", failed: "failed", cancelled: "cancelled" };
+// What an answer does, by its kind: what it is called is the agent's to say, and may be a lie.
+const ANSWERS = {
+  allow_once: ["allow", "Allow once"],
+  allow_always: ["allow", "Allow always"],
+  reject_once: ["reject", "Reject"],
+  reject_always: ["reject", "Reject always"],
+};
+const OTHER_ANSWER = ["other", "Neither yes nor no"];
+// So many answers are shown at first, and so much of what each is called, in characters.
+const SHOWN_ANSWERS = 6;
+const MAX_LABEL = 120;
 const SPEAKERS = { user: "You", agent: "Agent", thought: "Thought" };
+
+/** The style for what an agent says of itself: only words that are known here become one. */
+const styleOf = (status) => (Object.hasOwn(WORDS, status ?? "") ? status : "");
+const signOf = (status) => SIGNS[styleOf(status)] ?? "?";
+const wordOf = (status) => WORDS[styleOf(status)] ?? String(status);
 
 /** Words with `code` in them, as notices and options have it. */
 export const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
@@ -61,18 +79,18 @@ function Call({ item, folder, story }) {
   const [open, setOpen] = useState(diffs.length > 0);
   const places = item.locations.map((place) => relative(place.path, folder) + (place.line ? `:${place.line}` : ""));
   return html`
-    <details class="call ${item.status}" open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <details class="call ${styleOf(item.status)}" open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        <span class="sign" aria-hidden="true">${SIGNS[item.status] ?? "?"}</span>
+        <span class="sign" aria-hidden="true">${signOf(item.status)}</span>
         <span class="kind">${item.kind ?? "tool"}</span>
         <span class="title">${item.title ?? item.name ?? item.id}</span>
-        <span class="status">${WORDS[item.status] ?? item.status}</span>
+        <span class="status">${wordOf(item.status)}</span>
       </summary>
       ${open && html`
         ${places.length > 0 && html`<p class="places">${places.join(", ")}</p>`}
         ${item.content.map((part) => html`<${Content} part=${part} folder=${folder} story=${story} />`)}
-        ${item.content.length === 0 && item.rawInput && html`<pre class="plain">${short(JSON.stringify(item.rawInput, null, 1))}</pre>`}
-        ${item.content.length === 0 && !busy && item.rawOutput && html`<pre class="plain">${short(JSON.stringify(item.rawOutput, null, 1))}</pre>`}`}
+        ${item.content.length === 0 && item.rawInput && html`<pre class="plain">${short(visible(JSON.stringify(item.rawInput, null, 1)))}</pre>`}
+        ${item.content.length === 0 && !busy && item.rawOutput && html`<pre class="plain">${short(visible(JSON.stringify(item.rawOutput, null, 1)))}</pre>`}`}
     </details>`;
 }
 
@@ -98,18 +116,34 @@ function plain(text) {
   return text.replace(/\u001b(\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(\u0007|\u001b\\)|.)/g, "").replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, "");
 }
 
-export function Conversation({ story, folder, version }) {
+export function Conversation({ session, story, folder, version, said }) {
   const box = useRef(null);
   const follows = useRef(true);
-  useLayoutEffect(() => {
+  // Whether the person moved something there: it also scrolls because it grows, or has less room.
+  const moved = useRef(false);
+  const follow = () => {
     if (follows.current && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [version]);
+  };
+  useLayoutEffect(() => {
+    const room = new ResizeObserver(follow);
+    room.observe(box.current);
+    return () => room.disconnect();
+  }, []);
+  // Another session, or words of one's own: what comes is wanted.
+  useLayoutEffect(() => {
+    follows.current = true;
+    moved.current = false;
+  }, [session, said]);
+  useLayoutEffect(follow, [version]);
+  const onMove = () => (moved.current = true);
   const onScroll = (event) => {
     const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
-    follows.current = scrollHeight - scrollTop - clientHeight < 40;
+    const near = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    if (near || moved.current) follows.current = near;
+    if (near) moved.current = false;
   };
   return html`
-    <section class="conversation" ref=${box} onScroll=${onScroll} aria-label="Conversation" role="log" tabindex="0">
+    <section class="conversation" ref=${box} onScroll=${onScroll} onWheel=${onMove} onTouchMove=${onMove} onPointerDown=${onMove} onKeyDown=${onMove} aria-label="Conversation" role="log" tabindex="0">
       ${story.items.length === 0 && html`<${Welcome} />`}
       ${story.items.map((item) => html`<${Same} key=${item.key} item=${item} folder=${folder} story=${story} />`)}
       ${story.plan && html`<${Plan} entries=${story.plan} />`}
@@ -130,13 +164,31 @@ function Plan({ entries }) {
   return html`
     <section class="plan" aria-label="Plan">
       <h2>Plan</h2>
-      <ol>${entries.map((entry) => html`<li class=${entry.status} aria-label=${`${entry.content}: ${WORDS[entry.status] ?? entry.status}`}><span aria-hidden="true">${SIGNS[entry.status] ?? "○"}</span> ${entry.content}</li>`)}</ol>
+      <ol>${entries.map((entry) => html`<li class=${styleOf(entry.status)} aria-label=${`${entry.content}: ${wordOf(entry.status)}`}><span aria-hidden="true">${signOf(entry.status)}</span> ${entry.content}</li>`)}</ol>
     </section>`;
 }
 
-/** A question stands above the composer; nothing is chosen before somebody chooses. */
+/** The answers in the order in which they are shown: yes and no first, whatever the agent puts before them. */
+function inOrder(options) {
+  const first = ["allow_once", "reject_once"].map((kind) => options.find((option) => option.kind === kind)).filter(Boolean);
+  return [...first, ...options.filter((option) => !first.includes(option))];
+}
+
+/** One answer: what it does in our words, then what the agent calls it, if that is something else. */
+function AnswerButton({ option, ready, choose }) {
+  const [style, words] = Object.hasOwn(ANSWERS, option.kind ?? "") ? ANSWERS[option.kind] : OTHER_ANSWER;
+  const name = String(option.name ?? "").trim();
+  const label = name.length > MAX_LABEL ? `${name.slice(0, MAX_LABEL)}…` : name;
+  return html`
+    <button class=${style} disabled=${style !== "reject" && !ready} onClick=${() => choose(option.optionId)}>
+      ${words} ${label && label.toLowerCase() !== words.toLowerCase() && html`<small>The agent calls it “<bdi>${withCode(label)}</bdi>”</small>`}
+    </button>`;
+}
+
+/** A question stands above the composer; nothing is chosen before somebody chooses. What would happen comes first and keeps its room. */
 export function Question({ question, count, folder, story, choose }) {
   const [ready, setReady] = useState(false);
+  const [all, showAll] = useState(false);
   const box = useRef(null);
   useEffect(() => {
     setReady(false);
@@ -147,19 +199,24 @@ export function Question({ question, count, folder, story, choose }) {
   }, [question.id]);
   const { params } = question;
   const call = params.subject?.toolCall ?? params.toolCall ?? {};
-  const content = call.content ?? [];
-  const subject = params.subject?.type === "command" ? params.subject.command : null;
+  const changes = (call.content ?? []).map((part) => html`<${Content} part=${part} folder=${folder} story=${story} />`);
+  // What the server knows, apart from what the agent says; `checked` if the changes are held against the files.
+  const { facts = [], hints = [], said = params.description, checked = false } = params._meta?.tieline ?? {};
+  const options = inOrder(params.options ?? []);
+  const shown = all || options.length <= SHOWN_ANSWERS + 1 ? options : options.slice(0, SHOWN_ANSWERS);
   return html`
     <section class="question" role="alertdialog" aria-label="The agent asks for permission" tabindex="-1" ref=${box}>
-      <h2>${params.title ?? call.title ?? "The agent asks for permission"}${count > 1 && html` <small>1 of ${count}</small>`}</h2>
-      ${params.description && html`<pre class="plain">${params.description}</pre>`}
-      ${subject && html`<pre class="terminal" tabindex="0">${subject}</pre>`}
-      <div class="what" tabindex="0">${content.map((part) => html`<${Content} part=${part} folder=${folder} story=${story} />`)}</div>
-      <div class="answers">
-        ${(params.options ?? []).map((option) => {
-          const allows = String(option.kind).startsWith("allow");
-          return html`<button class=${allows ? "allow" : "reject"} disabled=${allows && !ready} onClick=${() => choose(option.optionId)}>${withCode(String(option.name))}</button>`;
-        })}
+      <h2 tabindex="0"><small>The agent asks${count > 1 ? ` (1 of ${count})` : ""}:</small> ${params.title ?? call.title ?? "for permission"}</h2>
+      <div class="what" tabindex="0">
+        ${facts.length > 0 && html`<ul class="facts">${facts.map((fact) => html`<li>${fact}</li>`)}</ul>`}
+        ${checked && changes}
+        ${hints.map((hint) => html`<p class="hint">${hint}</p>`)}
+        ${!checked && changes}
+        ${said && html`<p class="hint">The agent says:</p><pre class="plain">${said}</pre>`}
+      </div>
+      <div class="answers" tabindex=${all ? "0" : undefined}>
+        ${shown.map((option) => html`<${AnswerButton} option=${option} ready=${ready} choose=${choose} />`)}
+        ${options.length > shown.length && html`<button class="other" onClick=${() => showAll(true)}>… and ${options.length - shown.length} more</button>`}
       </div>
     </section>`;
 }
@@ -170,14 +227,14 @@ export function Undo({ undo, apply, close }) {
   useEffect(() => box.current?.focus(), []);
   return html`
     <section class="question" role="dialog" aria-label="Undo" tabindex="-1" ref=${box}>
-      <h2>Undo the last turn?</h2>
+      <h2>${undo.redo ? "Have the changes back that you put back?" : `Undo what turn ${parseInt(undo.turn, 10)} changed?`}</h2>
       <div class="what" tabindex="0">
         ${undo.files.length === 0 && html`<p>Nothing can be put back.</p>`}
         ${undo.files.map((file) => (file.patch ? html`<${Diff} diff=${{ path: file.path, patch: { text: file.patch } }} />` : html`<p class="places">${file.path}</p>`))}
         ${undo.refused.map((words) => html`<p class="note">Left alone: ${words}</p>`)}
       </div>
       <div class="answers">
-        ${undo.files.length > 0 && html`<button class="allow" onClick=${apply}>Put back</button>`}
+        ${undo.files.length > 0 && html`<button class="allow" onClick=${apply}>${undo.redo ? "Have them back" : "Put back"}</button>`}
         <button onClick=${close}>Leave it</button>
       </div>
     </section>`;
@@ -205,9 +262,8 @@ export function Traffic({ frames, close }) {
       <header><h2>Traffic</h2><button onClick=${close}>Close</button></header>
       <ol>
         ${frames.slice(-200).map((frame) => html`
-          <li class=${frame.from}>
-            <time>${new Date(frame.at).toISOString().slice(11, 23)}</time> <b>${frame.from}</b>
-            <code>${frame.text}${frame.length > frame.text.length ? ` … ${frame.length} characters` : ""}</code>
+          <li class=${frame.from === "page" ? "sent" : ""}>
+            <time>${new Date(frame.at).toISOString().slice(11, 23)}</time> <b>${frame.from}</b> <code>${frame.text}${frame.length > frame.text.length ? ` … ${frame.length} characters` : ""}</code>
           </li>`)}
       </ol>
     </section>`;

@@ -1,5 +1,7 @@
 // One connection to the server: JSON-RPC over a WebSocket that comes back by itself.
 
+import { visible } from "./ui.js";
+
 const FIRST_WAIT_MS = 300;
 const LONGEST_WAIT_MS = 15_000;
 const MAX_TRAFFIC = 500;
@@ -21,10 +23,26 @@ export function half() {
   return localStorage.getItem(STORED_HALF) ?? "";
 }
 
-const given = location.hash.match(/^#half=([0-9a-z-]+)$/);
-if (given) {
-  keepHalf(given[1]);
-  history.replaceState(null, "", location.pathname);
+const GIVEN_MS = 1_000;
+const given = location.hash.match(/^#half=([0-9a-z-]+)$/)?.[1];
+if (given) history.replaceState(null, "", location.pathname);
+
+/** A half that came with the address is kept if it opens: any web site can lead here with one that does not. */
+async function takeGiven() {
+  while (given) {
+    const answer = await fetch("whoami", { headers: { "tieline-half": given } }).catch(() => null);
+    if (answer?.ok) keepHalf(given);
+    if (answer) return;
+    await new Promise((again) => setTimeout(again, GIVEN_MS));
+  }
+}
+
+// What is said to the server again has to be as it came.
+const EXACT = /(Id|Cursor|[uU]ri)$|^(id|cwd|value|currentValue|data|method)$/;
+
+/** A message of the server, made safe to show: what would turn the direction of text, or hides in it, is seen. */
+function parse(text) {
+  return JSON.parse(text, (key, value) => (typeof value === "string" && !EXACT.test(key) ? visible(value) : value));
 }
 
 /** An error answer, or the end of the connection. */
@@ -63,10 +81,10 @@ export function connect(hooks) {
   }
 
   function receive(text) {
-    note("server", text);
+    note("server", visible(text));
     let message;
     try {
-      message = JSON.parse(text);
+      message = parse(text);
     } catch {
       return;
     }
@@ -109,8 +127,8 @@ export function connect(hooks) {
   }
 
   // A laptop that wakes up, or a network that is back: at once.
-  addEventListener("online", () => socket?.readyState !== WebSocket.OPEN && open());
-  open();
+  addEventListener("online", () => socket && socket.readyState !== WebSocket.OPEN && open());
+  takeGiven().then(open);
 
   return {
     traffic,

@@ -136,6 +136,7 @@ impl Attachment {
             old: true,
             running: false,
             stop: None,
+            failed: None,
             own: None,
             open: Vec::new(),
             goes_on: false,
@@ -143,7 +144,7 @@ impl Attachment {
         };
         line.catch_up(upto).await?;
         let stands = json!({ "event": Position::behind(upto).to_string(), "head": head, "running": line.running,
-            "stopReason": line.stop.as_ref().map(ToString::to_string) });
+            "stopReason": line.stop.as_ref().map(ToString::to_string), "failed": line.failed });
         let meta = Some(Meta(json!({ "tieline": stands }).into()));
         attachment.task = Some(tokio::spawn(line.run(only_new)).abort_handle());
         let (id, others) = (attachment.room.id().to_owned(), attachment.room.others(&attachment.person));
@@ -315,6 +316,8 @@ struct Line {
     /// A turn runs, or why the last one stopped, as far as was read.
     running: bool,
     stop: Option<StopReason>,
+    /// Why it failed, if it did.
+    failed: Option<String>,
     /// The turn that runs is this client's.
     own: Option<String>,
     /// The questions that stand, and those of them that the client is asked.
@@ -412,9 +415,10 @@ impl Line {
     /// What is known of the session whether it is told or not.
     fn note(&mut self, told: &Told) {
         match told {
-            Told::Prompt(..) => (self.running, self.stop) = (true, None),
-            Told::Ended(stop, _) => {
+            Told::Prompt(..) => (self.running, self.stop, self.failed) = (true, None, None),
+            Told::Ended(stop, failed) => {
                 (self.running, self.stop) = (false, Some(stop.clone()));
+                self.failed.clone_from(failed);
                 self.open.clear();
             }
             // The session's task and the turn's write beside each other: what comes behind the end of the turn is over with it.

@@ -29,6 +29,8 @@ struct Params {
     query: String,
     /// The turn that is taken back; without it is told what would be done to the last one.
     turn: Option<String>,
+    /// It is only told what would be done.
+    preview: bool,
 }
 
 /// Answers an extension method.
@@ -41,7 +43,7 @@ pub(crate) async fn answer(hub: &Hub, visitor: &Visitor, method: &str, params: &
             Err(Error::wire(-32603, "this token may only look on"))
         }
         "_tieline/files" => files(hub, &params.session_id, query).await,
-        "_tieline/undo" => undo(hub, &params.session_id, params.turn).await,
+        "_tieline/undo" => undo(hub, &params.session_id, params.turn, params.preview).await,
         _ => Err(Error::method_not_found(method)),
     }?;
     Ok(value.into())
@@ -103,8 +105,9 @@ fn fitting(folder: &Path, query: &str) -> Vec<String> {
     fitting.into_iter().take(MAX_OFFERS).map(|(_, _, path)| path).collect()
 }
 
-/// Tells what the last turn changed, or takes a turn back. Files that changed since are left alone and named.
-async fn undo(hub: &Hub, session: &str, turn: Option<String>) -> Result<Value> {
+/// Tells what the last turn changed, or takes a turn back, which may be one that took something back. Files that changed since are left
+/// alone and named.
+async fn undo(hub: &Hub, session: &str, turn: Option<String>, preview: bool) -> Result<Value> {
     let wrong = |why: &str| Error::wire(-32603, why.to_owned());
     let room = hub.live(session).ok_or_else(|| Error::unknown_session(session))?;
     let state = room.state().ok_or_else(|| wrong("changes are taken back at the node that has the session"))?;
@@ -117,6 +120,7 @@ async fn undo(hub: &Hub, session: &str, turn: Option<String>) -> Result<Value> {
         let undo = Undo::open(&journal, &entry).map_err(|error| error.to_string())?;
         let told = |path: &PathBuf| sanitize::line(&path.strip_prefix(&entry.cwd).unwrap_or(path).to_string_lossy());
         let (last, done) = match turn {
+            Some(turn) if preview => (turn.clone(), undo.preview(&turn, None, false)),
             Some(turn) => (turn.clone(), undo.undo(&turn, None, false)),
             None => {
                 let last = undo.last_turn(None).ok_or("there is nothing to take back")?;

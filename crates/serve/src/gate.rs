@@ -88,20 +88,13 @@ impl Door {
     /// A one-time link was followed: the browser gets a cookie, and the code is gone from its address.
     fn redeem(&self, head: &Parts, code: &str) -> Response<Bytes> {
         let Some(token) = self.codes.redeem(code, &self.tokens) else {
-            let words = "This link was used before, or is too old. Open the page without it and give it a token \
-                         (`tieline serve token add NAME`), or start the server again for a new link.";
-            return plain(StatusCode::FORBIDDEN, words);
+            // The page knows whether this browser was let in before, and says how to go on if not.
+            return leading(safe(StatusCode::FORBIDDEN), "/#used", "This link was used before, or is too old. ");
         };
         // A page of our own goes on: a redirect would be followed without the cookie, which is for our own pages only. It is told the
         // other half in the part of the address that is sent to nobody.
         let (first, second) = halves(&token);
-        let page = format!(
-            "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=/#half={second}\"><title>Tieline</title><a href=\"/#half={second}\">Go on</a>"
-        );
-        let response = safe(StatusCode::OK)
-            .header(SET_COOKIE, self.cookie(head, first))
-            .header(CONTENT_TYPE, "text/html; charset=utf-8");
-        finish(response, Bytes::from(page))
+        leading(safe(StatusCode::OK).header(SET_COOKIE, self.cookie(head, first)), &format!("/#half={second}"), "")
     }
 }
 
@@ -199,6 +192,14 @@ fn safe(status: StatusCode) -> Builder {
 
 fn plain(status: StatusCode, words: &str) -> Response<Bytes> {
     finish(safe(status).header(CONTENT_TYPE, "text/plain; charset=utf-8"), Bytes::from(words.to_owned()))
+}
+
+/// A page that leads on to another one of ours.
+fn leading(response: Builder, to: &str, words: &str) -> Response<Bytes> {
+    let page = format!(
+        "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={to}\"><title>Tieline</title>{words}<a href=\"{to}\">Go on</a>"
+    );
+    finish(response.header(CONTENT_TYPE, "text/html; charset=utf-8"), Bytes::from(page))
 }
 
 fn finish(response: Builder, body: Bytes) -> Response<Bytes> {

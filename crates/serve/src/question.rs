@@ -4,6 +4,7 @@ use crate::log;
 use crate::nodes::Command;
 use crate::room::Room;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::sync::Arc;
 use tieline::Error;
 use tieline::agent::{ClientHandle, SessionHandle};
@@ -144,13 +145,17 @@ fn request(question: &Question, number: u64) -> PermissionRequest {
         let changes = question.changes.iter().cloned().map(ToolCallContent::Diff);
         call.content = Patch::Set(changes.collect::<Vec<_>>().into());
     }
-    let known = question.facts.iter().chain(&question.hints).cloned();
-    let lines: Vec<String> = question.description.iter().cloned().chain(known).collect();
+    // What is known comes before what the agent says, which may be long.
+    let known = question.facts.iter().chain(&question.hints);
+    let lines: Vec<String> = known.chain(&question.description).cloned().collect();
+    let apart = json!({ "tieline": { "facts": question.facts, "hints": question.hints,
+        "said": question.description.as_deref().unwrap_or_default(), "checked": !question.changes.is_empty() } });
     PermissionRequest {
         title: question.title.clone(),
         description: (!lines.is_empty()).then(|| lines.join("\n")),
         subject: Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call: call, ..Default::default() })),
         options: options(question),
+        meta: Some(Meta(apart.into())),
         ..PermissionRequest::default()
     }
 }

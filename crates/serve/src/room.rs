@@ -441,10 +441,10 @@ impl Room {
     pub(crate) fn answer(&self, seat: &Seat, question: &Question, answer: &Answered, by: &str) {
         let Some(asked) = seat.question(question) else { return };
         let Some(reply) = question::reply(&asked, answer) else { return };
-        let word = watching::word(&reply);
+        let word = watching::word(&asked.what, &reply);
         if let What::Permission(question) = &asked.what {
-            let chosen =
-                || Chosen { by: by.to_owned(), option: word.clone(), tool_call: call_id(question, asked.number) };
+            let option = word.option.clone().unwrap_or_else(|| word.ours.clone());
+            let chosen = || Chosen { by: by.to_owned(), option, tool_call: call_id(question, asked.number) };
             // The first one's stays.
             self.people.locked().answers.entry(asked.number).or_insert_with(chosen);
         }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::rpc::sync::Lock as _;
+use tieline::schema::PermissionOptionKind;
 use tieline_client::live::{Asked, Reply, What};
 use tieline_client::permission::Answer;
 use tieline_client::sanitize;
@@ -28,6 +29,12 @@ const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// As much of a title as is told, in characters.
 const MAX_TITLE_CHARS: usize = 200;
+/// Answers, as the log has them.
+const ALLOWED_ONCE: &str = "allowed once";
+const ALLOWED_ALWAYS: &str = "allowed always";
+const REFUSED: &str = "refused";
+const REFUSED_ALWAYS: &str = "refused always";
+const NOBODY: &str = "nobody";
 /// A log of this size, in bytes, makes room for a new one; one older is kept.
 const MAX_LOG_BYTES: u64 = 16 << 20;
 
@@ -95,13 +102,16 @@ impl Watch {
     }
 
     /// Somebody's answer counted.
-    pub(crate) fn answered(&self, who: &str, session: &str, asked: &Asked, answer: &str) {
+    pub(crate) fn answered(&self, who: &str, session: &str, asked: &Asked, answer: &Word) {
         self.figures.answered.fetch_add(1, Relaxed);
         let Some(path) = &self.log else { return };
-        let line = json!({
+        let mut line = json!({
             "at": Time::now().to_string(), "who": who, "session": session, "question": kind(&asked.what),
-            "title": title(&asked.what), "answer": answer,
+            "title": title(&asked.what), "answer": answer.ours,
         });
+        if let Some(option) = &answer.option {
+            line["option"] = option.as_str().into();
+        }
         if let Err(error) = append(&path.locked(), &line) {
             tracing::error!(%error, "the log of answers can't be written");
         }
@@ -165,16 +175,44 @@ fn title(what: &What) -> String {
     sanitize::line(&cut(words, MAX_TITLE_CHARS))
 }
 
-/// An answer in a word. What was filled in stays between those two.
-pub(crate) fn word(reply: &Reply) -> String {
-    match reply {
-        Reply::Permission(Answer::Allow | Answer::AllowFor(_)) => "allow".to_owned(),
-        Reply::Permission(Answer::Refuse | Answer::RefuseFor(_)) => "reject".to_owned(),
-        Reply::Permission(Answer::Option(option)) => sanitize::line(&cut(option, MAX_TITLE_CHARS)),
-        Reply::Permission(Answer::Nobody) => "nobody".to_owned(),
+/// An answer in a word of ours, and the agent's option that it picks.
+pub(crate) struct Word {
+    pub ours: String,
+    pub option: Option<String>,
+}
+
+/// An answer in a word, told by what it does: what an option is called is the agent's. What was filled in stays between those two.
+pub(crate) fn word(what: &What, reply: &Reply) -> Word {
+    let ours = match reply {
+        Reply::Permission(Answer::Option(id)) => picked(what, id).to_owned(),
+        Reply::Permission(Answer::Allow) => ALLOWED_ONCE.to_owned(),
+        Reply::Permission(Answer::AllowFor(_)) => ALLOWED_ALWAYS.to_owned(),
+        Reply::Permission(Answer::Refuse) => REFUSED.to_owned(),
+        Reply::Permission(Answer::RefuseFor(_)) => REFUSED_ALWAYS.to_owned(),
+        Reply::Permission(Answer::Nobody) => NOBODY.to_owned(),
         Reply::Form(filled) => first_word(filled),
         Reply::Page(consent) => first_word(consent),
         Reply::Login(_) | Reply::Terminal => "login".to_owned(),
+    };
+    let option = match reply {
+        Reply::Permission(Answer::Option(id)) => Some(sanitize::line(&cut(id, MAX_TITLE_CHARS))),
+        _ => None,
+    };
+    Word { ours, option }
+}
+
+/// What the option of this id does. One that can't be told from another cancels the question in the engine.
+fn picked(what: &What, id: &str) -> &'static str {
+    let What::Permission(question) = what else { return NOBODY };
+    let mut kinds = question.options.iter().filter(|option| option.option_id == id).map(|option| &option.kind);
+    let Some(kind) = kinds.next() else { return REFUSED };
+    match kind {
+        _ if kinds.any(|other| other != kind) => "cancelled",
+        PermissionOptionKind::AllowOnce => ALLOWED_ONCE,
+        PermissionOptionKind::AllowAlways => ALLOWED_ALWAYS,
+        PermissionOptionKind::RejectOnce => REFUSED,
+        PermissionOptionKind::RejectAlways => REFUSED_ALWAYS,
+        PermissionOptionKind::Other(_) => "neither yes nor no",
     }
 }
 

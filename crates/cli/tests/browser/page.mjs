@@ -1,13 +1,11 @@
 // Drives the page in a real browser: node page.mjs CHROMIUM LINK FOLDER [PICTURES]. Every step says what it saw; the first that fails ends it.
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { createRequire } from "node:module";
 import net from "node:net";
 import path from "node:path";
-import puppeteer from "puppeteer-core";
+import { WAIT, answered, drive, say, sees, text, usable } from "./drive.mjs";
 
 const [chromium, given, folder, pictures] = process.argv.slice(2);
-const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // A wire between browser and server that can be cut.
 const wires = new Set();
@@ -28,57 +26,11 @@ function cut() {
   wires.forEach((wire) => wire.destroy());
 }
 const link = given.replace(far.host, `127.0.0.1:${proxy.address().port}`);
-// By the clock: a page in the background gets no frames.
-const WAIT = { timeout: 60_000, polling: 100 };
-const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"], protocolTimeout: 120_000 });
-const troubles = [];
-
-async function open(address, size = { width: 1280, height: 800 }) {
-  const page = await browser.newPage();
-  await page.setViewport(size);
-  page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
-  page.on("pageerror", (error) => troubles.push(error.message));
-  page.on("request", (request) => {
-    const { protocol, host } = new URL(request.url());
-    if (!["data:", "blob:"].includes(protocol) && host !== new URL(link).host) troubles.push(`asked elsewhere: ${request.url()}`);
-  });
-  await page.goto(address, { waitUntil: "load" });
-  await page.waitForSelector("#composer", WAIT);
-  return page;
-}
-
-// What was on the screens when something failed.
-process.on("uncaughtException", async (error) => {
-  console.error(error);
-  for (const [at, page] of (await browser.pages()).entries()) await picture(page, `failed-${at}`);
-  process.exit(1);
-});
-const text = (page) => page.$eval(".conversation", (node) => node.textContent);
-const sees = (page, words) => page.waitForFunction((words) => document.querySelector(".conversation")?.textContent.includes(words), WAIT, words);
-/** The turn that was asked for last with these words has an answer and is over. "ready" alone is also what a page says that hasn't heard of it yet. */
-const answered = (page, prompt) => page.waitForFunction((prompt) => {
-  const messages = [...document.querySelectorAll(".conversation .message")];
-  const asked = messages.findLastIndex((message) => message.classList.contains("user") && message.textContent.includes(prompt));
-  return asked >= 0 && messages.slice(asked).some((message) => message.classList.contains("agent")) && document.querySelector(".state")?.textContent === "ready";
-}, WAIT, prompt);
-async function say(page, words) {
-  await page.type("#composer", words);
-  await page.keyboard.press("Enter");
-}
-/** What a checker finds that keeps somebody from using the page. */
-async function usable(page, name) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  const found = violations.map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map((node) => node.html).join(" | ").slice(0, 500)}`);
-  assert.deepEqual(found.filter((line) => /^(serious|critical)/.test(line)), [], name);
-}
+const { browser, troubles, open, picture } = await drive(chromium, [new URL(link).host], pictures);
 /** No wider than the screen. */
 async function fits(page, width) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   assert(wide <= width, `it must not scroll sideways at ${width}: ${wide}`);
-}
-async function picture(page, name) {
-  if (pictures) await page.screenshot({ path: path.join(pictures, `${name}.png`) });
 }
 function step(name) {
   console.log(`ok: ${name}`);
@@ -88,6 +40,7 @@ function step(name) {
 const first = await open(link);
 assert(!first.url().includes("code") && !first.url().includes("half"), first.url());
 // The cookie, which other servers on this machine are sent, is one half of what lets in; the page keeps the other for its port.
+await first.waitForFunction(() => localStorage.getItem("tieline-half"), WAIT);
 const kept = await first.evaluate(() => [document.cookie, localStorage.getItem("tieline-half")]);
 assert(kept[0] === "" && /^[0-9a-f]{30,}$/.test(kept[1]), JSON.stringify(kept));
 await picture(first, "first");

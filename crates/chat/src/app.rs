@@ -6,7 +6,7 @@ use crate::screen::{self, Screen};
 use crate::state::State;
 use crate::work::Work;
 use crate::{Opener, Which, effect::Effect, view};
-use crossterm::event::{Event as Terminal, EventStream};
+use crossterm::event::{self, Event as Terminal, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate, SetTitle};
 use futures_core::Stream as _;
 use std::future::poll_fn;
@@ -20,8 +20,8 @@ use tokio::sync::{Notify, mpsc};
 
 /// The least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
-/// A loop that took longer has let keys wait.
-const BUSY: Duration = Duration::from_millis(50);
+/// What is read from the terminal already is looked for this long: any time at all, but none that anybody waits for.
+const AT_HAND: Duration = Duration::from_micros(500);
 /// So many events wait; who tells more waits, too.
 const MAX_WAITING: usize = 256;
 /// So many events are taken before a key or a frame has its turn.
@@ -73,10 +73,8 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
         }
         let now = Instant::now();
         let tab = state.tab_mut();
-        if now - woken > BUSY {
-            tab.composer.was_busy(now - woken, now);
-            tab.dock.was_busy(now - woken, now);
-        }
+        tab.composer.was_busy(now - woken, now);
+        tab.dock.was_busy(now - woken, now);
         let wake = match dirty {
             // What is not laid out yet is gone on with at once.
             _ if tab.cache.is_behind() => Some(now),
@@ -103,9 +101,12 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
         };
         woken = Instant::now();
         dirty = true;
-        pressed |= matches!(event, Event::Key(_) | Event::Paste(_) | Event::Mouse(_));
+        let keyed = matches!(event, Event::Key(_) | Event::Paste(_) | Event::Mouse(_));
+        pressed |= keyed;
+        // Keys that came together are taken together: how many there are tells a paste from typing.
+        let keys = std::iter::from_fn(|| (keyed && app.keys.is_some()).then(key_at_hand)?).take(MAX_AT_ONCE - 1);
         let more = std::iter::from_fn(|| events.try_recv().ok()).take(MAX_AT_ONCE - 1);
-        for event in std::iter::once(event).chain(more) {
+        for event in std::iter::once(event).chain(keys).chain(more) {
             effects.extend(state.handle(event, woken));
         }
     };
@@ -141,14 +142,23 @@ async fn if_any<F: Future>(future: Option<F>) -> F::Output {
 }
 
 async fn next_key(keys: &mut EventStream) -> Event {
-    match poll_fn(|context| Pin::new(&mut *keys).poll_next(context)).await {
-        Some(Ok(Terminal::Key(key))) => Event::Key(key),
-        Some(Ok(Terminal::Paste(text))) => Event::Paste(text),
-        Some(Ok(Terminal::Mouse(mouse))) => Event::Mouse(mouse),
-        Some(Ok(Terminal::Resize(..))) => Event::Resize,
-        Some(Ok(Terminal::FocusGained | Terminal::FocusLost)) => Event::Tick,
+    poll_fn(|context| Pin::new(&mut *keys).poll_next(context)).await.map_or(Event::Stop, key_event)
+}
+
+/// The next key, if it is there already.
+fn key_at_hand() -> Option<Event> {
+    event::poll(AT_HAND).is_ok_and(|there| there).then(|| key_event(event::read()))
+}
+
+fn key_event(read: io::Result<Terminal>) -> Event {
+    match read {
+        Ok(Terminal::Key(key)) => Event::Key(key),
+        Ok(Terminal::Paste(text)) => Event::Paste(text),
+        Ok(Terminal::Mouse(mouse)) => Event::Mouse(mouse),
+        Ok(Terminal::Resize(..)) => Event::Resize,
+        Ok(Terminal::FocusGained | Terminal::FocusLost) => Event::Tick,
         // The terminal is gone.
-        Some(Err(_)) | None => Event::Stop,
+        Err(_) => Event::Stop,
     }
 }
 

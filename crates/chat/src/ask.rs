@@ -295,7 +295,7 @@ pub fn rows(
         }
     }
     if let What::Form(form) = &asked.what {
-        match &dock.form {
+        match dock.form.as_ref().filter(|filling| filling.number == asked.number) {
             Some(filling) => options = filling.rows(form, width),
             None => options = Filling::of(asked.number, form).rows(form, width),
         }
@@ -324,7 +324,10 @@ pub fn rows(
         _ => ("Esc refuses", "numbers or ↑↓ choose · Enter answers · Ctrl+O reads all of it"),
     };
     let mut foot = vec![no.to_owned()];
-    foot.extend((hidden > 0).then(|| format!("{hidden} more: ↑↓")));
+    foot.extend((hidden > 0).then(|| match dock.chosen {
+        Some(at) => format!("{} of {}: ↑↓", at + 1, labels.len()),
+        None => format!("{hidden} more: ↑↓"),
+    }));
     foot.extend((more > 0 && !says).then(|| format!("Ctrl+O +{more} rows")));
     foot.push(rest.to_owned());
     let foot = foot.join(" · ");

@@ -104,7 +104,7 @@ pub(crate) fn welcome(agent: &str, agents: &[AgentChoice]) -> Vec<String> {
         format!("Found here, too: {}. F4 opens one in a new tab.", others.join(", "))
     };
     let model = if agent == tieline_client::agents::BUILT_IN {
-        "No model is needed for a start: try `help`. For one: `tieline agent login anthropic`, then F3; `tieline models` lists all ways.".to_owned()
+        "Without a model: try `help`. For one: `tieline agent login anthropic` in a shell, then `/model anthropic/claude-sonnet-5-5` here; F3 shows who answers, `tieline models` all ways.".to_owned()
     } else {
         format!("You talk to {}. F3 chooses its model and its mode, if it has some.", sanitize::line(agent))
     };

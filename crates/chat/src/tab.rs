@@ -61,6 +61,8 @@ pub struct Tab {
     pub left: Option<u64>,
     /// So many lines of the user's own run in the shell.
     pub shells: usize,
+    /// The user refused something in the turn that runs.
+    refused: bool,
     /// The reason that the next prompt gives for a refusal.
     pub reason: bool,
     /// What waits.
@@ -204,6 +206,7 @@ impl Tab {
             Event::Begun(number) => {
                 let begun = self.queue.iter().position(|queued| queued.number == number);
                 self.sent = begun.map(|at| self.queue.remove(at).parts);
+                self.refused = false;
                 // One that comes right behind another is not told as a change of what the session does.
                 self.does(State::Running, now);
             }
@@ -246,6 +249,11 @@ impl Tab {
         let (cancelled, failed) = (matches!(stop, Ok(StopReason::Cancelled)), stop.is_err());
         match stop {
             Ok(StopReason::EndTurn) => {}
+            // Whose no it was stands there already.
+            Ok(StopReason::Refusal) if self.refused => {}
+            Ok(StopReason::Cancelled) if self.refused && self.state != State::Cancelling => {
+                self.notice(Mark::Info, "the agent stopped at your no");
+            }
             Ok(StopReason::Cancelled) => self.notice(Mark::Info, "stopped by you"),
             Ok(StopReason::Refusal) => self.notice(Mark::Warn, REFUSED),
             Ok(reason) => self.notice(Mark::Warn, format!("the turn ended: {}", sanitize::line(reason.as_str()))),
@@ -346,7 +354,13 @@ impl Tab {
         }
         let what = if record.facts.is_empty() { sanitize::exact_line(&record.title) } else { record.facts.join(", ") };
         let by = match &record.by {
-            By::Decider(_) => "you".to_owned(),
+            By::Decider(_) => {
+                self.refused |= record.ruling == Ruling::Refused;
+                "you".to_owned()
+            }
+            By::Before(_) => {
+                return self.notice(Mark::Info, format!("{}: {what}", sanitize::exact_line(&record.by.to_string())));
+            }
             By::Cancel => return self.notice(Mark::Info, format!("not answered, {}: {what}", record.by)),
             by => sanitize::exact_line(&by.to_string()),
         };

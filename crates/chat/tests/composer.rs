@@ -187,6 +187,22 @@ fn complaint_16_keys_that_waited_for_us_are_no_paste() {
 }
 
 #[test]
+fn complaint_16_a_paste_goes_on_behind_a_frame_that_took_long() {
+    let mut desk = Desk::new();
+    for c in "l1\nl2\nl3\n".chars() {
+        let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
+        assert!(matches!(desk.composer.key(KeyEvent::from(code), desk.now), Deed::None));
+        // A frame is drawn behind every key from the third on.
+        if desk.composer.text().len() > 4 {
+            desk.now += Duration::from_millis(200);
+            desk.composer.was_busy(Duration::from_millis(200), desk.now);
+            assert!(matches!(desk.composer.tick(desk.now), Deed::None));
+        }
+    }
+    assert_eq!(desk.composer.text(), "l1\nl2\nl3\n");
+}
+
+#[test]
 fn complaint_06_a_prompt_that_was_not_sent_comes_back() {
     let mut desk = Desk::new();
     let Deed::Submit(parts) = desk.keys("one<C-j>two<Enter>") else { panic!() };

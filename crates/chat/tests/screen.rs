@@ -508,6 +508,11 @@ fn the_ladder_asks_before_it_kills() {
     chat.key(KeyCode::Esc);
     chat.key(KeyCode::Down);
     assert!(matches!(chat.key(KeyCode::Enter)[..], [Effect::Kill(1)]));
+    // Once the agent has stopped there is nothing to decide.
+    chat.key(KeyCode::Esc);
+    assert!(chat.screen(80, 24).contains("Wait on"));
+    chat.doing(Doing::Idle);
+    assert!(!chat.screen(80, 24).contains("Wait on"));
 }
 
 #[test]
@@ -727,8 +732,9 @@ fn what_is_judged_stays_in_view_however_much_else_there_is() {
             chosen.map(|key| chat.key(key));
             let screen = chat.screen(width, height);
             let at = format!("{width}x{height}:\n{screen}");
+            let place = if chosen.is_some() { "36 of 36: ↑↓" } else { "more: ↑↓" };
             assert!(screen.contains("would: write greet.py") && screen.contains("Mind: it is run by others"), "{at}");
-            assert!(screen.contains("Esc refuses") && screen.contains("more: ↑↓") && screen.contains("Ctrl+O"), "{at}");
+            assert!(screen.contains("Esc refuses") && screen.contains(place) && screen.contains("Ctrl+O"), "{at}");
             let choices = screen.lines().filter(|row| row.contains("Yes") || row.contains("No")).count();
             // The chosen one is shown whole.
             assert!(choices >= if chosen.is_some() { 1 } else { 3 }, "{at}");
@@ -874,6 +880,39 @@ fn the_time_of_a_call_counts_from_when_it_is_begun() {
     }
     let screen = chat.screen(80, 24);
     assert!(screen.contains("● tool Build it  3s"), "{screen}");
+}
+
+#[test]
+fn a_call_that_was_answered_does_not_wait_any_more() {
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    let call = ToolCallUpdate::new("c").title("Build it").status(ToolCallStatus::Pending);
+    for event in chat.talk.take(Update::ToolCall(Box::new(call.clone())), When::Turn) {
+        chat.live(event);
+    }
+    assert!(chat.screen(80, 24).contains("○ tool Build it  waits"));
+    chat.later(2000).ask(Question { call: Some(call), ..question() });
+    chat.later(2000).key(KeyCode::Char('1'));
+    assert!(answered(&chat.later(500).key(KeyCode::Enter)).is_some());
+    chat.later(1000);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("● tool Build it  3s"), "{screen}");
+}
+
+#[test]
+fn an_empty_enter_goes_to_the_end_and_ctrl_u_clears_what_a_list_is_searched_for() {
+    let mut chat = Chat::new();
+    (0..99).for_each(|number| chat.said(MessageKind::Agent, &format!("line {number}\n\n")));
+    chat.screen(80, 24);
+    chat.key(KeyCode::PageUp);
+    assert!(!chat.screen(80, 24).contains("line 98"));
+    chat.key(KeyCode::Enter);
+    assert!(chat.screen(80, 24).contains("line 98"));
+    chat.chord(KeyCode::Char('p'), KeyModifiers::CONTROL);
+    chat.typed("zzz");
+    assert!(chat.screen(80, 24).contains("nothing here"));
+    chat.chord(KeyCode::Char('u'), KeyModifiers::CONTROL);
+    assert!(!chat.screen(80, 24).contains("nothing here"));
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct Arguments {
     #[arg(long, short, value_name = "NAME", value_parser = session_name, conflicts_with_all = ["resume", "go_on"])]
     session: Option<String>,
 
-    /// Goes on with the last session of this agent in this folder
+    /// Goes on with the last session in this folder; with an agent named, with its last one
     #[arg(long = "continue", short = 'c', conflicts_with = "resume")]
     go_on: bool,
 

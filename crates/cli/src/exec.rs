@@ -1,6 +1,6 @@
 //! `tieline exec`: one turn without a screen, for scripts and for people in a hurry.
 
-mod arguments;
+pub mod arguments;
 pub(crate) mod ask;
 mod frames;
 mod input;

@@ -98,7 +98,11 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
         match model {
             // Your own model answers; which of its models the provider lists first does not matter.
             _ if is_usual && place.is_empty() => note("Now type: tieline exec \"what to do\""),
-            Some(model) => note(format!("Now type: {}", ways::line(&format!("{}/{model}{place}", provider.name)))),
+            Some(model) => {
+                let model = format!("{}/{model}", provider.name);
+                let chat = if place.is_empty() { format!(", or in a chat: /model {model}") } else { String::new() };
+                note(format!("Now type: {}{chat}", ways::line(&format!("{model}{place}"))));
+            }
             None => note(format!("Its models: tieline models {}{place}", provider.name)),
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! have all of it: the printer and the questions of `exec`, one prompt after the other.
 
 use crate::chat::Sessions;
+use crate::exec::arguments::Show;
 use crate::exec::ask::Person;
 use crate::exec::printer::Printer;
 use crate::exec::signals;
@@ -52,7 +53,8 @@ pub async fn chat(sessions: &Sessions, prompt: Vec<Part>) -> Result<(), Failed> 
         Ok(ready) => ready,
         Err(failure) => return Err((failure.ending.code(), sanitize::line(&failure.message) + &hint(&failure))),
     };
-    let text = Text::new(printer.clone(), style, false, Vec::new());
+    let text = Text::new(printer.clone(), style, false, Show::USUAL.to_vec());
+    text.serve(link.services());
     let begin = format!("{} in {}: type and press Enter", sanitize::line(&opening.key), shown(&opening.cwd));
     text.say(&format!("{begin}. A line that ends with \\ goes on. Ctrl-C stops a turn, Ctrl-D leaves."));
     let folder = opening.cwd.clone();

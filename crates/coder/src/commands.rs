@@ -176,6 +176,7 @@ pub async fn carry_out(
         "undo" => undo(session, turn.client()).await.unwrap_or_else(|why| why.to_string()),
         "diff" => diff(session).await.unwrap_or_else(|why| why.to_string()),
         "rules" => rules(session, rest),
+        "model" => model(session, rest).await,
         "mcp" if rest.is_empty() => session.servers.describe(),
         "mcp" => "Type `/mcp` for a list, or `/mcp SERVER TOOL {json}` to call a tool.".into(),
         "compact" if compact(turn, &session.log, messages, history::Cut::Nothing).await? => {
@@ -207,6 +208,24 @@ async fn help(session: &Conversation) -> String {
         );
     }
     text
+}
+
+/// Says who answers, or has another model answer.
+async fn model(session: &Conversation, id: &str) -> String {
+    if id.is_empty() {
+        let name = session.model().name().to_owned();
+        return format!("Answers come from: {name}. `/model PROVIDER/MODEL` chooses another. {}", ways());
+    }
+    match session.answer_with(id).await {
+        Err(why) => why,
+        Ok(model) => {
+            let missing = match model.provider() {
+                Some(provider) => provider.ready().await.err().map(|why| format!(" {why}")),
+                None => None,
+            };
+            format!("From here on answers come from: {}.{}", model.name(), missing.unwrap_or_default())
+        }
+    }
 }
 
 fn rules(session: &Conversation, rest: &str) -> String {

@@ -65,7 +65,7 @@ pub struct Conversation {
     pub(crate) servers: Arc<Servers>,
     notices: Arc<Notices>,
     /// Who can be chosen to answer.
-    models: Vec<Arc<dyn Model>>,
+    models: Mutex<Vec<Arc<dyn Model>>>,
     /// Where their providers are.
     addresses: Addresses,
     model: Mutex<Arc<dyn Model>>,
@@ -150,7 +150,7 @@ impl Conversation {
             seen: Seen::default(),
             snapshots,
             permissions: Arc::new(permissions),
-            models,
+            models: Mutex::new(models),
             addresses,
             model: Mutex::new(model),
             state: tokio::sync::Mutex::new(State {
@@ -191,8 +191,8 @@ impl Conversation {
         match id {
             "mode" => self.permissions.mode_named(value).map(|mode| self.permissions.engine.set_preset(mode)).is_some(),
             "model" => {
-                let found = self.models.iter().find(|model| model.id() == value);
-                found.map(|model| *self.model.locked() = Arc::clone(model)).is_some()
+                let found = self.models.locked().iter().find(|model| model.id() == value).cloned();
+                found.map(|model| *self.model.locked() = model).is_some()
             }
             "thought_level" if self.model().thought_levels().contains(&value) => {
                 *self.thought_level.locked() = Some(value.to_owned());
@@ -216,7 +216,7 @@ impl Conversation {
         let ways = self.permissions.modes.iter();
         let ways = ways.map(|mode| choice(mode.mode(), mode.title(), mode.about())).collect();
         let mode = select("mode", "Mode", self.permissions.engine.preset().mode(), ways, ConfigCategory::Mode);
-        let known = self.models.iter().map(|one| choice(one.id(), one.name(), &address(&**one))).collect();
+        let known = self.models.locked().iter().map(|one| choice(one.id(), one.name(), &address(&**one))).collect();
         let model = self.model();
         let mut options = vec![mode, select("model", "Model", model.id(), known, ConfigCategory::Model)];
         if let [usual, ..] = model.thought_levels() {
@@ -226,6 +226,28 @@ impl Conversation {
             options.push(select("thought_level", "Thinking", now, levels, ConfigCategory::ThoughtLevel));
         }
         options
+    }
+
+    /// Has a model answer from here on that may not be among those to choose from yet.
+    pub async fn answer_with(&self, id: &str) -> std::result::Result<Arc<dyn Model>, String> {
+        if !self.choose("model", id) {
+            let model = self.addresses.look_for(id, self.settings.find.as_ref()).map_err(|why| why.to_string())?;
+            // Its key must not be where commands can read it: what they don't see was settled when the session began.
+            let file = |model: &Arc<dyn Model>| model.provider()?.key_file_path().map(PathBuf::from);
+            if let Some(path) =
+                file(&model).filter(|path| self.models.locked().iter().all(|one| file(one).as_ref() != Some(path)))
+            {
+                let path = path.display();
+                return Err(format!(
+                    "Commands of this session could read {path}, its key. Begin with it: `tieline chat --model {id}`"
+                ));
+            }
+            self.models.locked().push(Arc::clone(&model));
+            *self.model.locked() = model;
+        }
+        self.save_options().await.map_err(|error| error.to_string())?;
+        self.handle.set_options(self.options()).await.map_err(|error| error.to_string())?;
+        Ok(self.model())
     }
 
     async fn save_options(&self) -> Result<()> {

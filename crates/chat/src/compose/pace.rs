@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 /// Keys that come faster are no typing.
 const BURST_GAP: Duration = Duration::from_millis(8);
-/// So many of them, one after the other.
+/// So many of them, one after the other, are a paste.
 const BURST_KEYS: usize = 3;
-/// An Enter behind such keys sends, if nothing follows it for this long.
+/// Who was busy for longer has let keys wait.
+const BUSY: Duration = Duration::from_millis(50);
+/// An Enter behind such a key sends, if nothing follows it for this long.
 const BURST_END: Duration = Duration::from_millis(60);
 /// Nobody types two keys in less; so many of them may have waited while we were busy.
 const TYPED_GAP: Duration = Duration::from_millis(40);
@@ -67,19 +69,25 @@ impl Pace {
     /// The key was an Enter. Among keys that nobody types so fast it is a line of a paste, unless it is the last of them: a machine that
     /// is slow, or a program that types, brings them together, too.
     pub fn enter(&mut self) -> Enter {
-        match self.burst < BURST_KEYS {
-            true => Enter::Sends,
-            false if self.lines => Enter::Breaks,
-            false => {
+        match self.burst {
+            0 => Enter::Sends,
+            _ if self.lines => Enter::Breaks,
+            _ => {
                 self.held = self.touched;
                 Enter::Waits
             }
         }
     }
 
-    /// Nobody took keys for this long: those that come together now were typed one by one.
+    /// Nobody took keys for this long: those that come together now were typed one by one, unless a paste was on its way, which goes on.
     pub fn was_busy(&mut self, time: Duration, now: Instant) {
-        self.waited = Some((now, time.as_millis() / TYPED_GAP.as_millis()));
+        if self.burst >= BURST_KEYS {
+            self.touched = self.touched.map(|touched| touched + time);
+        } else if time > BUSY {
+            self.waited = Some((now, time.as_millis() / TYPED_GAP.as_millis()));
+        }
+        // What follows it may not have been looked for yet.
+        self.held = self.held.map(|held| held + time);
     }
 
     /// When an Enter that nothing followed sends, if there is one.

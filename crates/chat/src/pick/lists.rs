@@ -1,13 +1,14 @@
 //! What can be picked from: each list with what its lines do. Text of others is made safe here.
 
 use super::{Errand, Pick, Picker, Source, Waiting};
+use crate::event::About;
 use crate::keys::{Deed, KEYS};
 use crate::state::For;
 use crate::text::fit;
 use crate::{AgentChoice, Go, Which};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tieline::schema::{ConfigKind, ConfigOption, Select, SelectOption, SelectOptions};
+use tieline::schema::{ConfigCategory, ConfigKind, ConfigOption, Select, SelectOption, SelectOptions};
 use tieline_client::live::{Now, Part, Queued};
 use tieline_client::sanitize;
 use tieline_host::roots::shown;
@@ -193,8 +194,9 @@ pub fn chosen(option: &ConfigOption) -> Option<String> {
     Some(sanitize::line(named.map_or(&select.current_value, |value| &value.name)))
 }
 
-/// The options of a session, each with its values behind it.
-pub fn options(options: &[ConfigOption]) -> Picker {
+/// The options of a session, each with its values behind it. An agent may have a command for models that it does not list.
+pub fn options(About { options, commands, .. }: &About) -> Picker {
+    let typed = commands.iter().any(|command| command.name == "model");
     let mut all = Picker::new("Options of this session");
     for option in options {
         let (id, name) = (&option.config_id, sanitize::line(&option.name));
@@ -208,6 +210,10 @@ pub fn options(options: &[ConfigOption]) -> Picker {
                     }
                     let more = value.description.as_deref().map(sanitize::line).unwrap_or_default();
                     values = values.line(label, more, Pick::Set(id.clone(), value.value.as_str().into()));
+                }
+                if typed && option.category == Some(ConfigCategory::Model) {
+                    values =
+                        values.line("another: type its name", "/model PROVIDER/MODEL", Pick::Write("/model ".into()));
                 }
                 all = all.line(name, chosen(option).unwrap_or_default(), Pick::Menu(Box::new(values)));
             }

@@ -153,6 +153,7 @@ impl Picker {
                 self.filter.pop();
                 self.at = 0;
             }
+            (KeyCode::Char('u'), KeyModifiers::CONTROL) => (self.filter, self.at) = (String::new(), 0),
             (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) if self.filter.len() < 200 => {
                 self.filter.push(c);
                 self.at = 0;

@@ -52,6 +52,8 @@ struct Time {
     end: Option<Instant>,
     /// It is not begun yet.
     pending: bool,
+    /// The user was asked about it, and has answered.
+    answered: bool,
 }
 
 /// What makes rows other ones.
@@ -92,7 +94,7 @@ impl Cache {
         if self.times.len() < MAX_ITEMS || !call.status.is_final() {
             let id = Item::Call(call.id.as_str().into());
             let pending = call.status == ToolCallStatus::Pending;
-            let time = self.times.entry(id).or_insert(Time { begin: now, end: None, pending });
+            let time = self.times.entry(id).or_insert(Time { begin: now, end: None, pending, answered: false });
             // Until it is begun it waits, whoever for; one that goes straight to its end took the time between.
             if std::mem::replace(&mut time.pending, pending) && !pending && !call.status.is_final() {
                 time.begin = now;
@@ -110,8 +112,9 @@ impl Cache {
         let calls: Vec<Item> = calls.map(|id| Item::Call(id.as_str().into())).collect();
         let times = &mut self.times;
         self.waiting.retain(|item, since| {
-            if let Some(Time { begin, .. }) = times.get_mut(item).filter(|_| !calls.contains(item)) {
-                *begin += now.saturating_duration_since((*begin).max(*since));
+            if let Some(time) = times.get_mut(item).filter(|_| !calls.contains(item)) {
+                time.begin += now.saturating_duration_since(time.begin.max(*since));
+                time.answered = true;
             }
             calls.contains(item)
         });
@@ -133,8 +136,11 @@ impl Cache {
         let head = match item {
             Item::Call(id) if range.start == 0 && range.end > 0 => Some(match talk.call(id) {
                 Some(call) => {
-                    let took = self.took(item, look.now).filter(|_| !self.waiting.contains_key(item));
-                    cell::head(talk, &call, look, took, self.waiting.contains_key(item))
+                    let asks = self.waiting.contains_key(item);
+                    let took = self.took(item, look.now).filter(|_| !asks);
+                    // Some agents never say that a call runs that they have asked about.
+                    let answered = self.times.get(item).is_some_and(|time| time.answered);
+                    cell::head(talk, &call, look, took, (asks, answered))
                 }
                 None => cell::forgotten(look.width),
             }),

@@ -94,10 +94,16 @@ fn beginning(text: &str, most: usize) -> &str {
 }
 
 /// The first row of a call: how far it is, what it does, for how long.
-pub fn head(talk: &Conversation, call: &ToolCallItem, look: &Look, took: Option<Duration>, asks: bool) -> Row {
+pub fn head(
+    talk: &Conversation,
+    call: &ToolCallItem,
+    look: &Look,
+    took: Option<Duration>,
+    (asks, answered): (bool, bool),
+) -> Row {
     let (sign, style, state) = match &call.status {
         status if asks && !status.is_final() => ("○", BUSY, "waits for you"),
-        ToolCallStatus::Pending => ("○", QUIET, "waits"),
+        ToolCallStatus::Pending if !answered => ("○", QUIET, "waits"),
         ToolCallStatus::Completed => ("✓", GOOD, ""),
         ToolCallStatus::Failed => ("✗", BAD, "failed"),
         ToolCallStatus::Cancelled => ("⊘", BAD, "cancelled"),

@@ -10,6 +10,9 @@ use std::time::Instant;
 use tieline_client::live::State as Doing;
 use tieline_host::text::counted;
 
+/// The question that is none any more once the agent has stopped.
+pub(super) const ASKED_TO_STOP: &str = "The agent was asked to stop and did not yet";
+
 impl State {
     pub(super) fn show(&mut self, at: usize) {
         if at < self.tabs.len() {
@@ -36,7 +39,7 @@ impl State {
             Deed::Undo => self.look("Take changes back", Source::Turns),
             Deed::Traffic => self.want(Effect::Look(id, Source::Traffic)),
             Deed::Options if tab.about.options.is_empty() => self.say("the agent offers nothing to choose", now),
-            Deed::Options => self.over = Some(Over::Pick(pick::options(&tab.about.options))),
+            Deed::Options => self.over = Some(Over::Pick(pick::options(&tab.about))),
             Deed::Queue | Deed::SendNow if tab.queue.is_empty() => self.say("nothing waits", now),
             Deed::Queue => self.over = Some(Over::Pick(pick::queue(&tab.queue, tab.about.now))),
             Deed::SendNow => {
@@ -145,7 +148,7 @@ impl State {
             Doing::Running | Doing::Asking => self.want(Effect::Cancel(id)),
             Doing::Cancelling => {
                 let killed = "its process and all that it started; the session can be taken up again";
-                let menu = Picker::new("The agent was asked to stop and did not yet")
+                let menu = Picker::new(ASKED_TO_STOP)
                     .line("Wait on", "it may be putting something in order", Pick::Nothing)
                     .line("Kill it", killed, Pick::Deed(Deed::Kill));
                 self.over = Some(Over::Pick(menu));

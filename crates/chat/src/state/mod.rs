@@ -158,6 +158,8 @@ impl State {
         let over = |since: Instant, time: Duration| now.saturating_duration_since(since) >= time;
         self.said.take_if(|(_, since)| over(*since, SAID));
         self.leaving.take_if(|since| over(*since, AGAIN));
+        let stopped = self.tab().state != Doing::Cancelling;
+        self.over.take_if(|over| stopped && matches!(over, Over::Pick(menu) if menu.title == deeds::ASKED_TO_STOP));
         let free = self.over.is_none();
         let tab = self.tab_mut();
         tab.attention = false;

@@ -117,6 +117,7 @@ impl State {
             Over::Read(reading) => reading.key(key),
             Over::Line(purpose, line) => match (key.code, key.modifiers) {
                 (KeyCode::Backspace, _) => drop(line.pop()),
+                (KeyCode::Char('u'), KeyModifiers::CONTROL) => line.clear(),
                 (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) => line.push(c),
                 (KeyCode::Enter | KeyCode::Up | KeyCode::Down, _) if *purpose == For::Search => {
                     let (on, tab) = (key.code == KeyCode::Down, &mut self.tabs[self.at]);

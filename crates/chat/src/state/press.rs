@@ -100,7 +100,8 @@ impl State {
 
     /// Enter where nothing is typed: the first of the queue goes now, a lost agent comes back.
     fn enter(&mut self, now: Instant) {
-        let tab = self.tab();
+        let tab = self.tab_mut();
+        tab.list.to_end();
         match tab.state {
             _ if !tab.questions.is_empty() => self.say("a question waits: Tab answers it", now),
             _ if !tab.queue.is_empty() => self.deed(Deed::SendNow, now),
@@ -124,7 +125,7 @@ impl State {
                 self.want(hold);
                 self.answer(Reply::Permission(Answer::Refuse), now);
                 self.tab_mut().dock.blur();
-                self.say("say why: it is sent first when the turn is over; the queue waits for it", now);
+                self.say("say why: it goes to the agent next, before all that waits", now);
             }
             ask::Pressed::Back(numbers) => {
                 let types = matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace);

@@ -286,6 +286,11 @@ pub enum Show {
     None,
 }
 
+impl Show {
+    /// What is shown if nobody says otherwise.
+    pub const USUAL: [Self; 3] = [Self::Tools, Self::Diffs, Self::Plan];
+}
+
 impl Arguments {
     /// The format: the flag, or what the configuration says.
     pub fn format(&self, configured: Option<&str>) -> Format {
@@ -341,7 +346,7 @@ impl Arguments {
 
     /// What is shown beside the answer.
     pub fn shown(&self) -> Vec<Show> {
-        if self.show.is_empty() { vec![Show::Tools, Show::Diffs, Show::Plan] } else { self.show.clone() }
+        if self.show.is_empty() { Show::USUAL.to_vec() } else { self.show.clone() }
     }
 
     /// What the user calls the agent.

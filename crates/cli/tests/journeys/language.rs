@@ -63,6 +63,8 @@ pub enum What {
     /// No row of the screen begins with it.
     NoRow(String),
     Type(String),
+    /// So many of these lines, as a terminal sends a paste that it does not mark.
+    Pour(usize, String),
     /// Pasted, as a terminal says it; `⏎` ends a line.
     Paste(String),
     Press(String),
@@ -238,6 +240,10 @@ fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Resu
         "unseen:" => What::Unseen(text(rest)),
         "type:" => What::Type(rest.into()),
         "paste:" => What::Paste(rest.replace('⏎', "\r")),
+        "pour" => {
+            let (count, line) = two(rest, ":")?;
+            What::Pour(count.parse().map_err(|_| format!("`{count}` is no number"))?, line)
+        }
         "scrolled:" => What::Scrolled(rest.into()),
         "press:" => What::Press(rest.into()),
         "resize:" => What::Resize(size(rest)?),

@@ -164,6 +164,10 @@ impl Player {
                 let text = format!("\x1b[200~{}\x1b[201~", fill(text));
                 self.screen()?.write(text.as_bytes());
             }
+            What::Pour(count, line) => {
+                let text: String = (1..=*count).map(|n| line.replace("{n}", &n.to_string()) + "\r").collect();
+                self.screen()?.write(text.as_bytes());
+            }
             What::Scrolled(text) => {
                 let text = fill(text);
                 let terminal = self.terminal.as_ref().ok_or("there is no terminal")?;

@@ -2,14 +2,14 @@
 
 use super::link::Result;
 use super::session::{Queued, Seat, Session};
-use super::{Event, Part, State};
+use super::{Event, Part, State, When};
 use crate::login::words;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tieline::client::{Session as AgentSession, Turn};
 use tieline::rpc::sync::Lock;
-use tieline::schema::{Dialect, StopReason};
+use tieline::schema::{Dialect, MessageKind, StopReason, Update};
 use tokio::time::timeout;
 
 /// How long an agent gets to take a prompt into its turn by the extension.
@@ -102,6 +102,15 @@ impl Session {
             return "the agent did not take it; it waits on";
         }
         self.edit_queue(|queue| queue.retain(|other| other.number != number));
+        // The extension has the agent say nothing of it: what was said is written down and told as such here.
+        let words =
+            parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(text.as_str()) } else { None });
+        for words in words {
+            let said = self.0.take(Update::text(MessageKind::User, None, words), When::Turn).await;
+            if said.is_err() {
+                return "the agent is gone";
+            }
+        }
         "the agent took it into the turn"
     }
 }

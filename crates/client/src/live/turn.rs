@@ -494,7 +494,7 @@ impl Seat {
     }
 
     /// Takes in an update: written down, then told.
-    async fn take(&self, update: Update, time: When) -> Result<()> {
+    pub(super) async fn take(&self, update: Update, time: When) -> Result<()> {
         self.count(&update, time);
         {
             let _waits = self.link.idle().waits();

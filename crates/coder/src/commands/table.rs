@@ -59,6 +59,7 @@ pub const ROWS: &[Row] = &[
     own("diff", "", "Shows what the last turn that changed files did to them."),
     own("compact", "", "Shortens the conversation to a summary."),
     own("rules", "remove N", "Lists the permission rules; `remove N` removes one."),
+    own("model", "PROVIDER/MODEL", "Has another model answer from here on, or says who answers."),
     own("mcp", "SERVER TOOL {json}", "Lists the MCP servers and their tools, or calls a tool."),
     own("help", "", "Says what can be typed here."),
     plain(("list", "[FOLDER]", "Lists a folder."), parse::list, &["ls"], "list the files in src"),

@@ -71,12 +71,16 @@ impl Addresses {
         json!({ "model": model.id(), "addresses": self.0 })
     }
 
-    /// A model at the address that counts here. One that can't be found says so when it is asked.
-    fn find(&self, id: &str, find: Option<&FindModel>) -> Arc<dyn Model> {
+    /// A model at the address that counts here.
+    pub(crate) fn look_for(&self, id: &str, find: Option<&FindModel>) -> Result<Arc<dyn Model>, config::Error> {
         let nobody = || Err(config::Error::new("nobody here knows it."));
         let url = self.0.get(provider_of(id)).map(String::as_str);
-        let found = find.map_or_else(nobody, |find| find(id, url));
-        found.unwrap_or_else(|why| Arc::new(Gone::new(id, &why.to_string())))
+        find.map_or_else(nobody, |find| find(id, url))
+    }
+
+    /// The same; one that can't be found says so when it is asked.
+    fn find(&self, id: &str, find: Option<&FindModel>) -> Arc<dyn Model> {
+        self.look_for(id, find).unwrap_or_else(|why| Arc::new(Gone::new(id, &why.to_string())))
     }
 }
 

@@ -2,8 +2,11 @@
 
 /// The three ways, in a sentence.
 pub fn ways() -> String {
-    let key =
-        format!("a key of yours: `tieline agent login anthropic`, then `{}`", line("anthropic/claude-sonnet-5-5"));
+    let model = "anthropic/claude-sonnet-5-5";
+    let key = format!(
+        "a key of yours: `tieline agent login anthropic`, then `{}`, or `/model {model}` in a chat",
+        line(model)
+    );
     let local = "a model server on this machine: `tieline models --local`";
     let other = "another agent: `tieline agents list`";
     format!("Three ways to one: {key}; {local}; {other}. `tieline models` lists every provider with the line to type.")

@@ -989,3 +989,14 @@ fn an_option_of_the_agent_that_lasts_says_that_it_holds_here_too() {
         assert!(screen.contains(words), "{screen}");
     }
 }
+
+#[test]
+fn the_numbers_of_answers_are_the_same_on_the_screen_and_in_lines() {
+    let question = question();
+    for (at, answer) in question.answers().iter().enumerate() {
+        let mut chat = Chat::new();
+        chat.later(2000).ask(question.clone());
+        chat.later(1000).key(KeyCode::Char(char::from_digit(at as u32 + 1, 10).unwrap()));
+        assert_eq!(answered(&chat.later(500).key(KeyCode::Enter)), Some(answer), "{at}");
+    }
+}

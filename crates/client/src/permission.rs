@@ -53,6 +53,22 @@ pub struct Question {
 }
 
 impl Question {
+    /// Our own answers in the order in which they are numbered wherever a person is asked; the other options of the agent come behind
+    /// them. The second no is the one whose reason follows.
+    pub fn answers(&self) -> Vec<Answer> {
+        let lasts = !self.lasting.is_empty();
+        let stored = lasts && self.always.is_some();
+        let all = [
+            (true, Answer::Allow),
+            (lasts, Answer::AllowFor(Keep::Run)),
+            (stored, Answer::AllowFor(Keep::Always)),
+            (true, Answer::Refuse),
+            (true, Answer::Refuse),
+            (stored, Answer::RefuseFor(Keep::Always)),
+        ];
+        all.into_iter().filter(|(there, _)| *there).map(|(_, answer)| answer).collect()
+    }
+
     /// The options that say something else than yes, no, and what is kept here: the others are picked by those answers.
     pub fn other_options(&self) -> Vec<&PermissionOption> {
         let first = |kind| self.options.iter().position(|option| option.kind == kind);

@@ -219,7 +219,16 @@ impl Services {
         };
         let facts = Facts::command(command, place.location(), confined);
         let facts = facts.without_masks(&self.inner.engine, files.roots());
-        let case = Self::case(session, METHOD, format!("Run {text}"), digest);
+        let mut case = Self::case(session, METHOD, format!("Run {text}"), digest);
+        // What somebody has just said yes to is not asked again, once. Variables change what a command does.
+        if request.env.is_empty() && facts.subject().unclear.is_none() {
+            // Who is asked about a command without a folder is asked about the folder of the session.
+            let at_home = place.location().in_cwd().is_some_and(|path| path.as_os_str().is_empty());
+            let told = facts.lines().iter().filter(|line| !at_home || !line.starts_with("in ")).cloned();
+            let told: Vec<String> = told.collect();
+            let take = |lines: &[String]| self.inner.grants.take_command(session, lines);
+            case.before = take(facts.lines()).or_else(|| take(&told));
+        }
         let decided = self.decide(case, &facts, async || Shown::default()).await;
         let allowed = AllowedTerminal { line, text, folder: place.real_path(), roots };
         if decided.chosen.allows { Ok(allowed) } else { Err(refused(&decided)) }

@@ -250,7 +250,11 @@ fn options(question: &Question) -> Vec<String> {
         // What it does is ours to say; what it is called is the agent's.
         let kind = question.option_words(option, "for this run");
         let (kind, name) = (format!("{kind}; the agent calls it: "), sanitize::exact_line(&option.name));
-        own_rows(&format!("  {} ", at + 1), &[Part::Ours(&kind), Part::Theirs(&name)], columns())
+        own_rows(
+            &format!("  {} ", question.answers().len() + at + 1),
+            &[Part::Ours(&kind), Part::Theirs(&name)],
+            columns(),
+        )
     };
     question.other_options().iter().enumerate().map(one).collect()
 }
@@ -273,12 +277,12 @@ fn fewer(options: &[String], room: usize) -> String {
 
 /// What can be answered, explained.
 fn help(question: &Question) -> String {
-    let mut lines = vec!["y  yes, this once".to_owned()];
+    let mut lines = vec!["y or 1  yes, this once".to_owned()];
     if !question.lasting.is_empty() {
-        lines.push("a  yes, and the same until this run ends".to_owned());
+        lines.push("a or 2  yes, and the same until this run ends".to_owned());
     }
     if !question.lasting.is_empty() && question.always.is_some() {
-        lines.push("always  yes, and the same in this folder from now on".to_owned());
+        lines.push("always or 3  yes, and the same in this folder from now on".to_owned());
         lines.push("never  no, and the same in this folder from now on".to_owned());
     }
     lines.extend(
@@ -337,12 +341,15 @@ fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {
         "d" => return Ok((Wish::More, false)),
         "?" | "h" | "help" => return Ok((Wish::Help, false)),
         number => {
-            let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            match at.and_then(|at| question.other_options().get(at).copied()) {
-                Some(option) => {
+            // They mean the same as on the screen of the chat.
+            let (ours, others) = (question.answers(), question.other_options());
+            let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1)).unwrap_or(usize::MAX);
+            match (ours.get(at), at.checked_sub(ours.len()).and_then(|at| others.get(at))) {
+                (Some(answer), _) => answer.clone(),
+                (None, Some(option)) => {
                     return Ok((Wish::Answer(Answer::Option(option.option_id.clone())), option.kind.allows()));
                 }
-                None => return Err("that is none of the answers; ? lists them".to_owned()),
+                (None, None) => return Err("that is none of the answers; ? lists them".to_owned()),
             }
         }
     };

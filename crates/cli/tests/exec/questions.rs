@@ -98,9 +98,9 @@ fn always_holds_until_the_run_ends_and_says_so() {
     let edit = json!({"toolCallId": "c2", "title": "Edit", "kind": "edit", "locations": [{"path": "CWD/.git/config"}]});
     for (call, rule) in [(shell("make all"), "run make all"), (edit, "write .git/config")] {
         for options in [&once, &all] {
-            for typed in ["a\n", "1\n"] {
+            for typed in ["a\n", "7\n"] {
                 // What a word stands for has no number; what the agent keeps has one.
-                if typed == "1\n" && options == &once {
+                if typed == "7\n" && options == &once {
                     continue;
                 }
                 let place = Place::new();
@@ -112,10 +112,10 @@ fn always_holds_until_the_run_ends_and_says_so() {
                 assert_eq!(seen.contains(numbered), options == &all, "{seen}");
                 // Nothing is stored, and the agent is told nothing that lasts unless that very option was chosen.
                 assert!(!place.path("config").join("tieline/learned.toml").exists());
-                assert_eq!(seen.contains("\"ever\""), typed == "1\n", "{seen}");
+                assert_eq!(seen.contains("\"ever\""), typed == "7\n", "{seen}");
                 // Who keeps it is said.
                 let kept = "the agent keeps it as it says, tieline until this run ends";
-                assert_eq!(seen.replace("\r\n│ ", "").contains(kept), typed == "1\n", "{seen}");
+                assert_eq!(seen.replace("\r\n│ ", "").contains(kept), typed == "7\n", "{seen}");
                 assert_eq!(
                     (seen.matches(ASKS).count(), seen.matches("\"selected\"").count(), code),
                     (1, 3, 0),

@@ -24,9 +24,15 @@ pub const ASKS: &str = "n no";
 #[test]
 fn permission_is_asked_with_the_exact_command() {
     for dialect in super::harness::DIALECTS {
-        for (typed, answer, code) in
-            [("y\n", "\"yes\"", 0), ("n\n", "\"no\"", 5), ("1\n", "\"always\"", 0), ("2\n", "\"never\"", 5)]
-        {
+        // The numbers are those of the chat's screen: our own answers first.
+        for (typed, answer, code) in [
+            ("y\n", "\"yes\"", 0),
+            ("1\n", "\"yes\"", 0),
+            ("n\n", "\"no\"", 5),
+            ("4\n", "\"no\"", 5),
+            ("7\n", "\"always\"", 0),
+            ("8\n", "\"never\"", 5),
+        ] {
             let place = Place::new();
             let steps = json!([[ASKS, 600, typed]]);
             let (seen, code_seen) = at_terminal(&place, &steps, &["--protocol", dialect], &["ask_once", dialect]);

@@ -99,7 +99,11 @@ impl Services {
         let kept = keep.filter(|_| !rules.is_empty()).map(|keep| self.learn(&case, keep, chosen.allows, &rules));
         let kept = if by_agent { Some(Kept::ByAgent) } else { kept };
         if chosen.allows && is_question {
-            self.inner.grants.add(&case.session, &sanitize::exact_line(&case.title), &seen);
+            let title = sanitize::exact_line(&case.title);
+            self.inner.grants.add(&case.session, &title, &seen);
+            if matches!(by, By::Decider(_)) && facts.subject().unclear.is_none() {
+                self.inner.grants.add_command(&case.session, &title, facts.lines());
+            }
         }
         let why = by.to_string();
         if !chosen.allows {

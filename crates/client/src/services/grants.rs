@@ -12,6 +12,8 @@ use tieline_host::roots;
 
 /// So many are kept; older ones are forgotten, and asked again.
 const MAX_GRANTS: usize = 256;
+/// A longer command is asked about again; well below what is shown of one.
+const MAX_COMMAND_BYTES: usize = 1024;
 /// So many bytes of files are held against what one question says of them; what is beyond is not compared.
 const MAX_COMPARED_BYTES: usize = 16 << 20;
 /// A file that can't be read counts as so many: it may be long.
@@ -147,13 +149,35 @@ impl Shown {
     }
 }
 
-/// What was allowed in the turns that run: the session, the title of the call, the change.
+/// What was allowed in the turns that run: the session, the title of the call, the change or the command.
 #[derive(Default)]
-pub(super) struct Grants(Mutex<VecDeque<(SessionId, String, Seen)>>);
+pub(super) struct Grants {
+    changes: Mutex<VecDeque<(SessionId, String, Seen)>>,
+    /// In our words, as the person was shown them.
+    commands: Mutex<VecDeque<(SessionId, String, Vec<String>)>>,
+}
 
 impl Grants {
     fn lock(&self) -> MutexGuard<'_, VecDeque<(SessionId, String, Seen)>> {
-        self.0.locked()
+        self.changes.locked()
+    }
+
+    /// A call was allowed by a person who was shown what it would do. What may be cut is asked again: two of them may begin alike.
+    pub(super) fn add_command(&self, session: &SessionId, title: &str, facts: &[String]) {
+        if facts.iter().any(|line| line.len() > MAX_COMMAND_BYTES) {
+            return;
+        }
+        let mut commands = self.commands.locked();
+        commands.push_back((session.clone(), title.to_owned(), facts.to_vec()));
+        let more = commands.len().saturating_sub(MAX_GRANTS);
+        commands.drain(..more);
+    }
+
+    /// Uses up what was allowed in exactly these words; gives the title of the call.
+    pub(super) fn take_command(&self, session: &SessionId, facts: &[String]) -> Option<String> {
+        let mut commands = self.commands.locked();
+        let at = commands.iter().position(|(owner, _, shown)| owner == session && shown == facts);
+        commands.remove(at?).map(|(_, title, _)| title)
     }
 
     /// A call was allowed by who saw these changes.
@@ -182,5 +206,6 @@ impl Grants {
     /// A turn is over.
     pub(super) fn end(&self, session: &SessionId) {
         self.lock().retain(|(owner, ..)| owner != session);
+        self.commands.locked().retain(|(owner, ..)| owner != session);
     }
 }

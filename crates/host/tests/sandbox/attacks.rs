@@ -56,6 +56,7 @@ const ATTACKS: &[Attack] = &[
     ("a_root_that_is_closed_frees_nothing", crate::closed::a_root_that_is_closed_frees_nothing),
     ("what_must_not_change_is_kept_in_a_closed_folder", crate::closed::what_must_not_change_is_kept_in_a_closed_folder),
     ("what_is_too_deep_to_be_looked_at_is_not_read", crate::closed::what_is_too_deep_to_be_looked_at_is_not_read),
+    ("the_private_folder_is_not_replaced", crate::around::the_private_folder_is_not_replaced),
     ("sockets_by_relative_names_are_not_reached", crate::around::sockets_by_relative_names_are_not_reached),
 ];
 
@@ -130,6 +131,22 @@ pub async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
 pub fn run(root: &Path, line: &str) {
     let policy = Policy::new(Level::ReadOnly, [root]).unwrap();
     println!("{}", block_on(sh(line, root, &policy)).1);
+}
+
+/// Runs lines in a folder one after the other, as the commands of one session, for a process with another environment.
+pub fn lines(root: &Path, lines: &[String]) {
+    let policy = guarded(root);
+    block_on(async {
+        for line in lines {
+            match Request::shell(line, root, &policy).start().await {
+                Ok(command) => {
+                    command.outcome().await;
+                    println!("{}", command.output(0));
+                }
+                Err(error) => println!("{error}"),
+            }
+        }
+    });
 }
 
 /// Tries a deed in a folder, for a process with another environment, and says whether it would have been asked for.

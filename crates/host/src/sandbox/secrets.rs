@@ -191,7 +191,7 @@ fn is_vault(path: &Path) -> bool {
 }
 
 /// Whether too much would be hidden with a path: all of a home, parts of the system, or a device (`HISTFILE=/dev/null`).
-fn is_wide(path: &Path) -> bool {
+pub(super) fn is_wide(path: &Path) -> bool {
     let home =
         || env::home_dir().into_iter().chain(words(CLOSED).map(PathBuf::from)).any(|home| home.starts_with(path));
     let device = ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place));

@@ -37,6 +37,7 @@ const ATTACKS: &[Attack] = &[
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
     ("no_call_is_made_that_is_none_of_its_business", no_call_is_made_that_is_none_of_its_business),
     ("other_processes_are_left_alone_without_namespaces", other_processes_are_left_alone_without_namespaces),
+    ("the_watcher_is_left_alone", the_watcher_is_left_alone),
     ("what_is_denied_is_not_read_through_links", what_is_denied_is_not_read_through_links),
     ("names_in_links_are_guarded", names_in_links_are_guarded),
     ("what_a_repository_above_runs_is_guarded", crate::around::what_a_repository_above_runs_is_guarded),
@@ -937,6 +938,29 @@ fn no_call_is_made_that_is_none_of_its_business(base: &Path) {
     // What has nothing to do with it still works: processes, threads, descriptors of its own.
     let (did, said) =
         block_on(sh("perl -e 'exit(fork() ? (wait, $? >> 8)[1] : 0)' && (true & wait) && ls | cat", &root, &policy));
+    assert!(did, "{said}");
+}
+
+/// The first process of a sandbox watches over memory and processes; nobody below it may keep it from that.
+fn the_watcher_is_left_alone(base: &Path) {
+    let root = base.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap();
+    for line in [
+        "prlimit --pid 1 --nofile=0:0",
+        "prlimit --pid 1 --as=1:1",
+        "renice -n 19 -p 1",
+        "renice -n 19 -u $(id -u)",
+        "ionice -c 3 -p 1",
+        "taskset -p 1 1",
+        "chrt -i -p 0 1",
+    ] {
+        let (did, said) = block_on(sh(line, &root, &policy));
+        assert!(!did && !said.contains("not found"), "{line}: {said}");
+    }
+    let own =
+        "prlimit --nofile=99 true && prlimit --pid $$ --nofile=99 && renice -n 3 -p $$ && taskset -p 1 $$ && nice true";
+    let (did, said) = block_on(sh(own, &root, &policy));
     assert!(did, "{said}");
 }
 

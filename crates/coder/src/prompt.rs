@@ -3,12 +3,11 @@
 use crate::tools::ToolError;
 use crate::workspace::Workspace;
 use std::fmt::Write as _;
-use tieline_host::files::Files;
 use tieline_host::rules::{Action, Decision, Engine, Preset};
 
 const SYSTEM: &str = include_str!("system.md");
 /// As much of `AGENTS.md` as is used, in bytes.
-const MAX_GUIDE_BYTES: usize = 4 * 1024;
+const MAX_GUIDE_BYTES: u64 = 4 * 1024;
 
 /// What the model is told before the conversation.
 pub async fn system(workspace: &Workspace, engine: &Engine) -> String {
@@ -23,31 +22,34 @@ pub async fn system(workspace: &Workspace, engine: &Engine) -> String {
     }
     text.push('\n');
     match guide(workspace, engine).await {
-        Ok(Some(guide)) => {
-            let end = guide.floor_char_boundary(MAX_GUIDE_BYTES);
-            let cut = if end < guide.len() {
-                format!("\n(cut after {MAX_GUIDE_BYTES} of {} bytes; read the file for the rest)", guide.len())
+        Ok(Some((guide, size))) => {
+            let cut = if size > MAX_GUIDE_BYTES {
+                format!("\n(cut after {MAX_GUIDE_BYTES} of {size} bytes; read the file for the rest)")
             } else {
                 String::new()
             };
-            let _ = write!(text, "\nThe project's AGENTS.md says:\n\n{}{cut}\n", &guide[..end]);
+            let _ = write!(text, "\nThe project's AGENTS.md says:\n\n{guide}{cut}\n");
         }
         Ok(None) => {}
-        // Such as one that is too large to be read, or leads out of the workspace.
+        // Such as one that leads out of the workspace.
         Err(why) => _ = write!(text, "\nThe project's AGENTS.md can't be used: {why}.\n"),
     }
     text
 }
 
-async fn guide(workspace: &Workspace, engine: &Engine) -> Result<Option<String>, ToolError> {
+/// Its beginning, and how many bytes it has.
+async fn guide(workspace: &Workspace, engine: &Engine) -> Result<Option<(String, u64)>, ToolError> {
     let place = workspace.place("AGENTS.md")?;
     // It may be a link to what must not be read. Nobody is asked here, so only what is allowed is looked at.
     if engine.decide(&Action::Read(place.location())).decision != Decision::Allow {
         return Err("it may not be read without asking".into());
     }
-    if workspace.version(&place).await?.is_none() {
-        return Ok(None);
-    }
-    let bytes = workspace.disk(&place, Files::read_bytes).await?.bytes;
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    let start = workspace.disk(&place, |files, place| files.read_start(place, MAX_GUIDE_BYTES)).await?;
+    Ok(start.map(|(mut bytes, size)| {
+        // A character that the cut went through.
+        if let Some(whole) = std::str::from_utf8(&bytes).err().filter(|error| error.error_len().is_none()) {
+            bytes.truncate(whole.valid_up_to());
+        }
+        (String::from_utf8_lossy(&bytes).into_owned(), size)
+    }))
 }

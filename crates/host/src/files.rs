@@ -154,6 +154,18 @@ impl Files {
         read_up_to(place, self.limits.bytes)
     }
 
+    /// The first bytes of a file, and how many it has; `None` if there is no file.
+    pub fn read_start(&self, place: &Place, most: u64) -> Result<Option<(Vec<u8>, u64)>> {
+        let (parent, name) = place.parent()?;
+        let (file, facts) = match parent.open_through().and_then(|dir| open_regular(&dir, name, place)) {
+            Err(Error::NotFound(_)) => return Ok(None),
+            opened => opened?,
+        };
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).map_err(|error| place.error("reading", error))?;
+        Ok(Some((bytes, facts.len())))
+    }
+
     /// Reads a whole text file.
     pub fn read_text(&self, place: &Place) -> Result<Text> {
         let Bytes { bytes, version } = read_up_to(place, self.limits.text)?;

@@ -143,8 +143,7 @@ impl Policy {
         if level == Level::Workspace {
             secrets::make_own(&roots);
         }
-        let temp = if level == Level::Off { None } else { Some(Arc::new(Temp::new()?)) };
-        Ok(Self {
+        let mut policy = Self {
             level,
             network: if level == Level::Off { Network::On } else { Network::Off },
             roots,
@@ -156,8 +155,10 @@ impl Policy {
             hide: Vec::new(),
             show: Vec::new(),
             without: Vec::new(),
-            temp,
-        })
+            temp: None,
+        };
+        policy.take_temp()?;
+        Ok(policy)
     }
 
     /// Lets commands reach the network, or not. At level `off`, they always can.
@@ -172,7 +173,18 @@ impl Policy {
     /// Makes a folder outside the roots writable, say a cache of downloads. It must exist.
     pub fn cache(mut self, folder: impl AsRef<Path>) -> io::Result<Self> {
         self.caches.push(Pinned::new(folder.as_ref())?);
+        self.take_temp()?;
         Ok(self)
+    }
+
+    /// Has a private temporary folder where no command can reach it by another way.
+    fn take_temp(&mut self) -> io::Result<()> {
+        let places: Vec<&Path> = self.roots.iter().chain(&self.caches).map(|place| &*place.path).collect();
+        let within = |temp: &Arc<Temp>| places.iter().any(|place| temp.path().starts_with(place));
+        if self.level != Level::Off && self.temp.as_ref().is_none_or(within) {
+            self.temp = Some(Arc::new(Temp::outside(&places)?));
+        }
+        Ok(())
     }
 
     /// Makes a file or folder read-only although it is below a root. Needs namespaces, and covers what exists when a
@@ -340,7 +352,7 @@ impl Policy {
             protect: real(&self.protect),
             hide: hidden.hide,
             show: hidden.show,
-            temp: self.temp.as_ref().map(|temp| temp.path().to_owned()).unwrap_or_default(),
+            temp: self.temp.as_ref().map(|temp| temp.pinned().clone()),
             ..Sandbox::default()
         };
         self.look(&mut sandbox)?;

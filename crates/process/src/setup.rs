@@ -82,8 +82,7 @@ pub struct Sandbox {
     #[serde(with = "paths")]
     pub show: Vec<PathBuf>,
     /// Its private temporary folder.
-    #[serde(with = "path")]
-    pub temp: PathBuf,
+    pub temp: Option<Pinned>,
 }
 
 impl Sandbox {
@@ -109,7 +108,7 @@ impl Sandbox {
         let mut all: Vec<PathBuf> = if self.plan.namespaces { usual.filter(free).collect() } else { Vec::new() };
         all.dedup();
         if all.is_empty() {
-            all.push(self.temp.clone());
+            all.extend(self.temp.iter().map(|temp| temp.path.clone()));
         }
         all
     }

@@ -1,6 +1,7 @@
 //! A private temporary folder that goes with its owner, even if the owner had no time to tidy up.
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use crate::setup::Pinned;
+use rustix::fs::{Access, FlockOperation, Mode, OFlags, access, flock, open};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +16,7 @@ const PREFIX: &str = "tieline-run-";
 #[derive(Debug)]
 pub struct Temp {
     outer: PathBuf,
-    inner: PathBuf,
+    inner: Pinned,
     /// As long as it is held, others leave the folder alone.
     _lock: OwnedFd,
 }
@@ -23,8 +24,19 @@ pub struct Temp {
 impl Temp {
     /// A new one.
     pub fn new() -> io::Result<Self> {
+        Self::outside(&[])
+    }
+
+    /// A new one that is not below these folders if that can be had: who can write there could put something else in its place.
+    pub fn outside(folders: &[&Path]) -> io::Result<Self> {
         static SWEPT: Once = Once::new();
-        let place = std::env::temp_dir().canonicalize()?;
+        let usual = std::env::temp_dir().canonicalize()?;
+        let others = ["/tmp", "/var/tmp", "/dev/shm"].iter().filter_map(|path| Path::new(path).canonicalize().ok());
+        let is_outside = |place: &PathBuf| {
+            let below = folders.iter().any(|folder| place.starts_with(folder));
+            !below && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+        };
+        let place = std::iter::once(usual.clone()).chain(others).find(is_outside).unwrap_or(usual);
         SWEPT.call_once(|| sweep(&place));
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         for attempt in 0..100 {
@@ -38,13 +50,18 @@ impl Temp {
             let inner = outer.join("tmp");
             fs::create_dir(&inner)?;
             fs::set_permissions(&inner, fs::Permissions::from_mode(0o1777))?;
-            return Ok(Self { outer, inner, _lock: lock });
+            return Ok(Self { inner: Pinned::new(&inner)?, outer, _lock: lock });
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
     /// The folder to use.
     pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The same, and not another one that is called so by now.
+    pub fn pinned(&self) -> &Pinned {
         &self.inner
     }
 }

@@ -76,7 +76,12 @@ async fn files_of_a_project_have_their_limits() {
     std::fs::write(editor.path("AGENTS.md"), "é".repeat(5000)).unwrap();
     editor.prompt("go").await;
     assert!(model.last().system.contains("(cut after 4096 of 10000 bytes; read the file for the rest)"));
-    std::fs::File::create(editor.path("AGENTS.md")).unwrap().set_len(30 << 20).unwrap();
+    // However long it is, no more is read.
+    std::fs::File::create(editor.path("AGENTS.md")).unwrap().set_len(1 << 40).unwrap();
+    editor.prompt("go").await;
+    assert!(model.last().system.contains("(cut after 4096 of 1099511627776 bytes;"), "{}", model.last().system);
+    std::fs::remove_file(editor.path("AGENTS.md")).unwrap();
+    std::fs::create_dir(editor.path("AGENTS.md")).unwrap();
     editor.prompt("go").await;
     assert!(model.last().system.contains("The project's AGENTS.md can't be used: "), "{}", model.last().system);
 }

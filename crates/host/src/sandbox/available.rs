@@ -2,8 +2,9 @@
 
 use super::{Level, Mechanism, Network, Plan};
 use std::fs;
+use std::path::Path;
 use std::sync::OnceLock;
-use tieline_process::{Sandbox, Setup};
+use tieline_process::{Pinned, Sandbox, Setup};
 
 /// The first version of Landlock that also guards against cutting files short.
 const ENOUGH: u32 = 3;
@@ -27,7 +28,7 @@ pub fn probe() -> &'static Available {
     static FOUND: OnceLock<Available> = OnceLock::new();
     static NOT_READY: OnceLock<Available> = OnceLock::new();
     let attempt = |plan: Plan| {
-        let sandbox = Sandbox { plan, temp: "/tmp".into(), ..Sandbox::default() };
+        let sandbox = Sandbox { plan, temp: Pinned::new(Path::new("/tmp")).ok(), ..Sandbox::default() };
         tieline_process::probe(&Setup { sandbox: Some(sandbox), ..Setup::default() })
     };
     let find = || Available {

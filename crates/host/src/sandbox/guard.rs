@@ -1,7 +1,7 @@
 //! What runs by itself later, and what must not be read, found below the roots: so that a command can't change or read it, and
 //! that it is said where that can't be had.
 
-use super::{Pinned, around, git, named};
+use super::{Pinned, around, git, named, secrets};
 use crate::later;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -16,6 +16,8 @@ use tieline_rpc::sync::Lock as _;
 
 /// No more entries are looked at, so that a huge folder does not hold up its commands.
 const MAX_ENTRIES: usize = 400_000;
+/// No more entries are looked at where links lead out of the roots, the nearest ones first.
+const MAX_OUTSIDE: usize = 20_000;
 /// No more folders are remembered from one look to the next.
 const MAX_FOLDERS: usize = 60_000;
 /// No more names are held, with the folders around them: each is a mount.
@@ -114,6 +116,8 @@ struct Folder {
     folders: Vec<(Held, OsString)>,
     names: Vec<OsString>,
     kept: Vec<(Kept, OsString)>,
+    /// What is at their ends may change although this folder does not.
+    links: Vec<OsString>,
     repository: bool,
 }
 
@@ -296,6 +300,7 @@ impl Look<'_> {
             self.roots.iter().map(|root| (root.path.clone(), Held::Not)).collect();
         // What is held as a whole comes last, so that it takes no room from what is not.
         let mut inner: VecDeque<(PathBuf, Held)> = VecDeque::new();
+        let mut outside: VecDeque<PathBuf> = VecDeque::new();
         while let Some((path, held)) = todo.pop_front().or_else(|| inner.pop_front()) {
             if self.begin.elapsed() > MAX_TIME || self.folders.len() == MAX_FOLDERS {
                 return self.unseen(|| "the folder is too large to look at all of it".into());
@@ -323,10 +328,60 @@ impl Look<'_> {
             }
             self.names.extend(folder.names.iter().map(|name| path.join(name)));
             self.kept.extend(folder.kept.iter().map(|(how, name)| (*how, path.join(name))));
+            for name in &folder.links {
+                let link = path.join(name);
+                self.look_through(&link, held);
+                // Nothing is followed where no rule denies to read anything.
+                if self.denied.is_some_and(|denied| denied.most == Some(Kept::Hidden)) {
+                    outside.extend(link.canonicalize().ok().filter(|real| self.can_hide_outside(real)));
+                }
+            }
             if folder.repository {
                 self.repositories.push(path.clone());
             }
             self.folders.insert(path, folder);
+        }
+        self.walk_outside(outside);
+    }
+
+    /// Names of two parts of which the first is a link.
+    fn look_through(&mut self, link: &Path, held: Held) {
+        let around = link.file_name().unwrap_or_default().to_string_lossy();
+        if held != Held::Not || !later::is_around(&around) || link.components().any(|part| part.as_os_str() == PACKAGES)
+        {
+            return;
+        }
+        let entries = fs::read_dir(link).into_iter().flatten().flatten().take(MAX_OUTSIDE);
+        let names = entries.filter(|entry| later::is_guarded(&around, &entry.file_name().to_string_lossy()));
+        self.names.extend(names.map(|entry| link.join(entry.file_name())));
+    }
+
+    /// Whether what a link leads to, out of the roots, can be hidden.
+    fn can_hide_outside(&self, real: &Path) -> bool {
+        !self.writable(real) && !self.is_root(real) && !secrets::is_wide(real)
+    }
+
+    /// Finds what a rule denies to read by the name that it has through a link.
+    fn walk_outside(&mut self, mut todo: VecDeque<PathBuf>) {
+        let Some(says) = self.denied.map(|denied| &denied.says) else { return };
+        let (mut left, mut seen) = (MAX_OUTSIDE, BTreeSet::new());
+        while let Some(path) = todo.pop_front() {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            left -= 1;
+            if left == 0 || self.begin.elapsed() > MAX_TIME {
+                return self.gap(|| "links lead to more than can be looked at for what must not be read".into());
+            }
+            let hidden = says(&path) == Some(Kept::Hidden);
+            let entries = fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_dir()).then(|| fs::read_dir(&path));
+            match entries {
+                Some(Ok(entries)) if !hidden => todo.extend(entries.flatten().take(left).map(|entry| entry.path())),
+                // Who may enter it without listing it may read what is in it.
+                Some(Err(_)) => self.kept.push((Kept::Hidden, path)),
+                _ if hidden => self.kept.push((Kept::Hidden, path)),
+                _ => {}
+            }
         }
     }
 
@@ -358,6 +413,9 @@ impl Look<'_> {
             let how = self.denied.and_then(|denied| (denied.says)(&path.join(&name)));
             let how = how.filter(|how| held != Held::ReadOnly || *how == Kept::Hidden);
             folder.kept.extend(how.map(|how| (how, name.clone())));
+            if kind.is_symlink() {
+                folder.links.push(name.clone());
+            }
             let text = name.to_string_lossy();
             let guarded =
                 || if packages { text.eq_ignore_ascii_case(".git") } else { later::is_guarded(&around, &text) };
@@ -420,31 +478,16 @@ impl Look<'_> {
             {
                 gits.push((path.clone(), around.to_owned()));
             }
-            if facts.is_symlink() {
+            let real = path.canonicalize().ok();
+            if facts.is_symlink() || real.as_ref() != Some(&path) {
                 // What it leads to can be held, but not the link itself.
-                self.gap(|| format!("`{}` is a link", crate::roots::shown(&path)));
-                hold.extend(path.canonicalize().ok());
+                self.gap(|| format!("`{}` is a link, or in one", crate::roots::shown(&path)));
+                hold.extend(real);
             } else {
                 hold.push(path);
             }
         }
-        let (mut denied, mut unchanged, mut in_place) = (Vec::new(), Vec::new(), Vec::new());
-        for (how, path) in std::mem::take(&mut self.kept) {
-            let Ok(facts) = fs::symlink_metadata(&path) else { continue };
-            let real = if facts.is_symlink() { path.canonicalize().ok() } else { Some(path.clone()) };
-            if how != Kept::InPlace {
-                self.several_names(&path, how, &mut linked);
-            }
-            if facts.is_symlink() && how != Kept::Hidden {
-                self.gap(|| format!("`{}` must not be changed, and is a link", crate::roots::shown(&path)));
-            }
-            let list = match how {
-                Kept::Hidden => &mut denied,
-                Kept::ReadOnly => &mut unchanged,
-                Kept::InPlace => &mut in_place,
-            };
-            list.extend(real);
-        }
+        let [mut denied, mut unchanged, mut in_place] = self.judge_kept(&mut linked);
         self.lead(&gits, &mut found, &mut hold, &mut linked);
         for (path, how) in self.other_names(&linked) {
             let list = match how {
@@ -454,8 +497,10 @@ impl Look<'_> {
             };
             list.push(path);
         }
+        denied.retain(|path| self.writable(path) || self.can_hide_outside(path));
+        hold.retain(|path| self.writable(path));
+        unchanged.retain(|path| self.writable(path));
         for list in [&mut hold, &mut denied, &mut unchanged] {
-            list.retain(|path| self.writable(path));
             list.sort();
             list.dedup();
             // The outer one holds what is in it.
@@ -481,6 +526,36 @@ impl Look<'_> {
             unseen: self.unseen.take(),
             at: self.at,
         }
+    }
+
+    /// What a rule keeps from commands, without links: what is hidden, what must not be changed, and what stays where it is.
+    fn judge_kept(&mut self, linked: &mut Linked) -> [Vec<PathBuf>; 3] {
+        let (mut denied, mut unchanged, mut in_place) = (Vec::new(), Vec::new(), Vec::new());
+        for (how, path) in std::mem::take(&mut self.kept) {
+            let Ok(facts) = fs::symlink_metadata(&path) else { continue };
+            let real = if facts.is_symlink() { path.canonicalize().ok() } else { Some(path.clone()) };
+            if let Some(real) = real.as_ref().filter(|_| how != Kept::InPlace) {
+                self.several_names(real, how, linked);
+            }
+            if let Some(wide) =
+                real.as_ref().filter(|real| how == Kept::Hidden && real.is_dir() && secrets::is_wide(real))
+            {
+                let [path, wide] = [&path, wide].map(|path| crate::roots::shown(path));
+                self.gap(|| {
+                    format!("`{path}` must not be read, and leads to `{wide}`, which is too much to be hidden")
+                });
+            }
+            if facts.is_symlink() && how != Kept::Hidden {
+                self.gap(|| format!("`{}` must not be changed, and is a link", crate::roots::shown(&path)));
+            }
+            let list = match how {
+                Kept::Hidden => &mut denied,
+                Kept::ReadOnly => &mut unchanged,
+                Kept::InPlace => &mut in_place,
+            };
+            list.extend(real);
+        }
+        [denied, unchanged, in_place]
     }
 
     fn is_root(&self, path: &Path) -> bool {

@@ -67,7 +67,11 @@ const IN_HOME: &str = "
     .config/aerc .config/himalaya .config/vdirsyncer .config/goa-1.0 .config/tigervnc .config/rustdesk .curlrc .wgetrc .httpie
     .config/httpie .config/Postman .config/Insomnia .wireguard .openvpn .config/openvpn .cert .history .tcsh_history .xonsh_history
     .Rhistory .ghc/ghci_history .lftp .config/Mattermost .config/Element .config/teams .local/share/python_keyring .local/share/lpass
-    .local/share/nu";
+    .local/share/nu
+    .config/Claude .vscode-server/data/User/globalStorage .config/fish/fish_variables .config/environment.d .config/zsh/.zsh_history
+    .cache/zsh/history .clickhouse-client-history .config/openstack .config/lxc .config/incus .docker/machine .cosign .conan2/credentials.json
+    .config/coursier/credentials.properties .julia/servers .cassandra/credentials .edgerc .ovh.conf .newrelic .config/fastly
+    .config/turso .rancher .prefect/profiles.toml .config/nix/netrc .config/cachix .vultr-cli.yaml .config/exoscale .lego";
 
 /// Variables that stand for a folder of the home, and which: the names above that are in it are secrets there as well.
 const MOVED: &[(&str, &str)] = &[
@@ -93,7 +97,8 @@ const IN_VARIABLES: &str = "
     NETRC NPM_CONFIG_USERCONFIG NPM_CONFIG_GLOBALCONFIG PIP_CONFIG_FILE BUNDLE_USER_CONFIG PGPASSFILE PGSERVICEFILE
     MYSQL_TEST_LOGIN_FILE GH_CONFIG_DIR GLAB_CONFIG_DIR HF_HOME HF_TOKEN_PATH KAGGLE_CONFIG_DIR CONTINUE_GLOBAL_DIR
     TIELINE_CONFIG XAUTHORITY ICEAUTHORITY HISTFILE PYTHON_HISTORY NODE_REPL_HISTORY PSQL_HISTORY MYSQL_HISTFILE
-    SQLITE_HISTORY LESSHISTFILE REDISCLI_HISTFILE";
+    SQLITE_HISTORY LESSHISTFILE REDISCLI_HISTFILE RESTIC_PASSWORD_FILE ANSIBLE_VAULT_PASSWORD_FILE PGSSLKEY
+    ARM_CLIENT_CERTIFICATE_PATH OS_CLIENT_CONFIG_FILE";
 
 /// Parts of the system, which are never hidden with all that is in them, whatever leads there.
 const SYSTEM: &str = "/bin /etc /lib /lib32 /lib64 /nix /sbin /usr";
@@ -191,7 +196,7 @@ fn is_vault(path: &Path) -> bool {
 }
 
 /// Whether too much would be hidden with a path: all of a home, parts of the system, or a device (`HISTFILE=/dev/null`).
-fn is_wide(path: &Path) -> bool {
+pub(super) fn is_wide(path: &Path) -> bool {
     let home =
         || env::home_dir().into_iter().chain(words(CLOSED).map(PathBuf::from)).any(|home| home.starts_with(path));
     let device = ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place));

@@ -7,7 +7,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
-use tieline_host::sandbox::{Level, Policy};
+use tieline_host::run::Request;
+use tieline_host::sandbox::{Level, Mechanism, Policy};
 
 const REPOSITORY: [(&str, &str); 3] =
     [(".git/HEAD", "ref: refs/heads/main\n"), (".git/objects/x", ""), (".git/refs/x", "")];
@@ -433,5 +434,45 @@ pub fn start(root: &Path, config: &Path, line: &str) {
             held(line, root, &policy);
             assert!(block_on(sh("echo y > open && echo y > new", root, &policy)).0);
         }
+    }
+}
+
+/// The folder behind `/tmp` of commands, replaced by one command for the next.
+pub fn the_private_folder_is_not_replaced(base: &Path) {
+    let home = base.join("home");
+    make(
+        &home,
+        &[(".aws/credentials", "SECRET"), ("q/tmp/x", ""), ("q/.git/HEAD", ""), ("tmp/x", ""), (".profile", "x")],
+    );
+    let ways = [
+        "cd tmp; for d in tieline-run-*; do mv $d $d.x; mkdir $d; ln -s $HOME $d/tmp; done",
+        "cd tmp; for d in tieline-run-*; do mv $d $d.x; ln -s $HOME $d; done; ln -s $HOME $HOME/tmp; ln -s . ../tmp/tmp",
+        "cd tmp; for d in tieline-run-*; do mv $d/tmp $d/old; ln -s $HOME $d/tmp; done",
+    ];
+    for (root, temp) in [("q", "q/tmp"), ("", "tmp"), ("", "q/tmp")] {
+        for way in ways {
+            let way = if root.is_empty() && temp == "q/tmp" { format!("cd q; {way}") } else { way.to_owned() };
+            let steal =
+                "cat /tmp/.aws/credentials; echo evil >> /tmp/.profile; echo evil > /tmp/q/.git/pre-commit; echo ran";
+            let mut command = Command::new(me());
+            command.args(["lines".as_ref(), home.join(root).as_os_str(), way.as_ref(), steal.as_ref()]);
+            let out = command.env("TMPDIR", home.join(temp)).env("HOME", &home).output().unwrap();
+            let said = String::from_utf8_lossy(&out.stdout).into_owned();
+            assert!(said.contains("ran") && !said.contains("SECRET"), "{root} {temp} {way}: {said}");
+            assert_eq!(fs::read_to_string(home.join(".profile")).unwrap(), "x", "{root} {temp} {way}");
+            assert!(!home.join("q/.git/pre-commit").exists(), "{root} {temp} {way}");
+        }
+    }
+    // By another program, where no command can reach it.
+    for policy in [guarded(&home.join("q")), guarded(&home.join("q")).without(Mechanism::Namespaces)] {
+        let named = policy.clone().without(Mechanism::Namespaces);
+        let (did, place) = block_on(sh("echo $TMPDIR", &home.join("q"), &named));
+        let place = Path::new(place.trim());
+        assert!(did && place.is_dir(), "{}", place.display());
+        fs::remove_dir(place).unwrap();
+        symlink(&home, place).unwrap();
+        let error = block_on(Request::shell("cat /tmp/.profile", home.join("q"), &policy).start()).unwrap_err();
+        assert!(error.to_string().contains("tieline-run-"), "{error}");
+        fs::remove_file(place).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use tieline_host::rules::{Config, Engine, Preset};
 use tieline_host::run::{Request, Running};
 use tieline_host::sandbox::{Kept, Level, Mechanism, Policy};
 
@@ -36,6 +37,9 @@ const ATTACKS: &[Attack] = &[
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
     ("no_call_is_made_that_is_none_of_its_business", no_call_is_made_that_is_none_of_its_business),
     ("other_processes_are_left_alone_without_namespaces", other_processes_are_left_alone_without_namespaces),
+    ("the_watcher_is_left_alone", the_watcher_is_left_alone),
+    ("what_is_denied_is_not_read_through_links", what_is_denied_is_not_read_through_links),
+    ("names_in_links_are_guarded", names_in_links_are_guarded),
     ("what_a_repository_above_runs_is_guarded", crate::around::what_a_repository_above_runs_is_guarded),
     (
         "settings_of_the_home_that_lead_into_the_root_are_guarded",
@@ -56,6 +60,7 @@ const ATTACKS: &[Attack] = &[
     ("a_root_that_is_closed_frees_nothing", crate::closed::a_root_that_is_closed_frees_nothing),
     ("what_must_not_change_is_kept_in_a_closed_folder", crate::closed::what_must_not_change_is_kept_in_a_closed_folder),
     ("what_is_too_deep_to_be_looked_at_is_not_read", crate::closed::what_is_too_deep_to_be_looked_at_is_not_read),
+    ("the_private_folder_is_not_replaced", crate::around::the_private_folder_is_not_replaced),
     ("sockets_by_relative_names_are_not_reached", crate::around::sockets_by_relative_names_are_not_reached),
 ];
 
@@ -130,6 +135,22 @@ pub async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
 pub fn run(root: &Path, line: &str) {
     let policy = Policy::new(Level::ReadOnly, [root]).unwrap();
     println!("{}", block_on(sh(line, root, &policy)).1);
+}
+
+/// Runs lines in a folder one after the other, as the commands of one session, for a process with another environment.
+pub fn lines(root: &Path, lines: &[String]) {
+    let policy = guarded(root);
+    block_on(async {
+        for line in lines {
+            match Request::shell(line, root, &policy).start().await {
+                Ok(command) => {
+                    command.outcome().await;
+                    println!("{}", command.output(0));
+                }
+                Err(error) => println!("{error}"),
+            }
+        }
+    });
 }
 
 /// Tries a deed in a folder, for a process with another environment, and says whether it would have been asked for.
@@ -659,6 +680,69 @@ fn what_is_denied_is_not_read(base: &Path) {
     assert!(error.contains("must not be read, which needs namespaces"), "{error}");
 }
 
+/// Links below the root lead out of it, and a rule denies what they lead to by the name that it has there.
+fn what_is_denied_is_not_read_through_links(base: &Path) {
+    let (home, root) = (base.join("home"), base.join("home/q"));
+    make(&home, &[("shared.env", "SECRET"), ("out/.env", "SECRET"), ("out/a/b", "SECRET"), ("out2/.env", "SECRET")]);
+    make(&home, &[("out2/open", "seen"), ("q/open", "seen"), ("q/real", "SECRET")]);
+    for (at, to) in [
+        (".env", "../shared.env"),
+        ("sub/.env", "../../out/.env"),
+        ("secrets", "../out"),
+        ("lnk", "../out2"),
+        ("x/.env", "../real"),
+    ] {
+        fs::create_dir_all(root.join(at).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, root.join(at)).unwrap();
+    }
+    fs::hard_link(root.join("real"), root.join("again")).unwrap();
+    for (rules, more) in [
+        ("deny = ['read **/.env', 'read secrets/**']", "cat sub/.env lnk/.env ~/out2/.env x/.env real again"),
+        ("deny = ['read .env', 'read secrets']", "true"),
+    ] {
+        for level in [Level::ReadOnly, Level::Workspace] {
+            let engine = Engine::new(Preset::Auto, Config::parse(rules).unwrap());
+            let (version, most, says) = engine.keeper(std::slice::from_ref(&root)).unwrap();
+            let policy = Policy::new(level, [&root]).unwrap().deny(version, most, says);
+            for line in ["cat .env ~/shared.env", "cat secrets/a/b ~/out/a/b secrets/../out/a/b", more] {
+                let (_, said) = block_on(sh(line, &root, &policy));
+                assert!(!said.contains("SECRET"), "{level} {rules} {line}: {said}");
+            }
+            let (_, said) = block_on(sh("cat open lnk/open", &root, &policy));
+            assert_eq!(said, "seenseen", "{level} {rules}");
+        }
+    }
+    // What can't be hidden is asked for.
+    std::os::unix::fs::symlink("/usr", root.join("sub/keys")).unwrap();
+    let denied = |path: &Path| path.ends_with("keys").then_some(Kept::Hidden);
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().deny(1, Kept::Hidden, denied);
+    let found = policy.guarded();
+    assert!(found.gap().is_some_and(|gap| gap.contains("too much")), "{:?}", found.gap());
+    assert!(block_on(sh("ls", &root, &policy)).0);
+}
+
+/// Names of two parts of which the first is a link, at the top of the root and below.
+fn names_in_links_are_guarded(base: &Path) {
+    for (name, link, to) in [("top", ".cargo", "cg"), ("below", "sub/.cargo", "../cg")] {
+        let root = base.join(name);
+        make(&root, &[("sub/x", ""), ("cg/other", "")]);
+        let before = guarded(&root).guarded();
+        assert!(before.is_whole(), "{:?}", before.gap());
+        make(&root, &[("cg/config.toml", "x")]);
+        std::os::unix::fs::symlink(to, root.join(link)).unwrap();
+        let policy = guarded(&root);
+        let found = policy.guarded();
+        let new = root.join(link).join("config.toml");
+        assert!(found.since(&before).contains(&new.as_path()), "{name}: it is told as new");
+        assert!(!found.is_whole(), "{name}: it is asked for");
+        // Who says yes has it run, and what can be held is.
+        let (did, said) = block_on(sh("echo evil > cg/config.toml", &root, &policy));
+        assert!(!did, "{name}: {said}");
+        let (did, said) = block_on(sh("echo hello > cg/other && cat cg/config.toml", &root, &policy));
+        assert!(did, "{name}: {said}");
+    }
+}
+
 fn what_is_denied_is_held_inside_what_is_guarded(base: &Path) {
     const FOLDERS: &[&str] = &[
         "plain",
@@ -854,6 +938,29 @@ fn no_call_is_made_that_is_none_of_its_business(base: &Path) {
     // What has nothing to do with it still works: processes, threads, descriptors of its own.
     let (did, said) =
         block_on(sh("perl -e 'exit(fork() ? (wait, $? >> 8)[1] : 0)' && (true & wait) && ls | cat", &root, &policy));
+    assert!(did, "{said}");
+}
+
+/// The first process of a sandbox watches over memory and processes; nobody below it may keep it from that.
+fn the_watcher_is_left_alone(base: &Path) {
+    let root = base.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap();
+    for line in [
+        "prlimit --pid 1 --nofile=0:0",
+        "prlimit --pid 1 --as=1:1",
+        "renice -n 19 -p 1",
+        "renice -n 19 -u $(id -u)",
+        "ionice -c 3 -p 1",
+        "taskset -p 1 1",
+        "chrt -i -p 0 1",
+    ] {
+        let (did, said) = block_on(sh(line, &root, &policy));
+        assert!(!did && !said.contains("not found"), "{line}: {said}");
+    }
+    let own =
+        "prlimit --nofile=99 true && prlimit --pid $$ --nofile=99 && renice -n 3 -p $$ && taskset -p 1 $$ && nice true";
+    let (did, said) = block_on(sh(own, &root, &policy));
     assert!(did, "{said}");
 }
 

@@ -31,6 +31,7 @@ fn main() {
         Some("table") => table::table(std::path::Path::new(&args[1])),
         Some("measure") => attacks::measure(std::path::Path::new(&args[1])),
         Some("run") => attacks::run(std::path::Path::new(&args[1]), &args[2]),
+        Some("lines") => attacks::lines(std::path::Path::new(&args[1]), &args[2..]),
         Some("plant") => attacks::plant(std::path::Path::new(&args[1]), &args[2]),
         Some("start") => around::start(std::path::Path::new(&args[1]), std::path::Path::new(&args[2]), &args[3]),
         Some("attack") => attacks::attack(&args[1], std::path::Path::new(&args[2])),

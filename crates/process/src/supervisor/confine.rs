@@ -50,12 +50,15 @@ pub(super) fn landlock(sandbox: &Sandbox) -> io::Result<u32> {
     for name in DEVICES.iter().chain(&["ptmx", "pts"]) {
         rules = allow(rules, at(&Path::new("/dev").join(name)), devices & handled)?;
     }
-    for folder in sandbox.temps() {
-        rules = allow(rules, at(&folder), handled)?;
-    }
     if sandbox.plan.namespaces {
+        for folder in sandbox.temps() {
+            rules = allow(rules, at(&folder), handled)?;
+        }
         rules = allow(rules, at(Path::new("/dev/shm")), handled)?;
     } else {
+        if let Some(temp) = &sandbox.temp {
+            rules = allow(rules, Some(held(temp)?), handled)?;
+        }
         let mut hidden = sandbox.hide.clone();
         hidden.push("/dev".into());
         let mut parts = carve(Path::new("/"), &hidden);

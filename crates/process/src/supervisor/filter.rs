@@ -60,7 +60,8 @@ const SHARED: &[i64] = calls![
     SYS_semctl SYS_mq_open SYS_mq_unlink
 ];
 
-/// Calls about a process, the first argument, which is zero for the one that calls. Others can be named where there is no namespace.
+/// Calls about a process, the first argument, which is zero for the one that calls. In a namespace there are none but its own, and the one
+/// that watches them, which is the first; elsewhere all others can be named.
 const ABOUT_PROCESSES: &[i64] = calls![
     // Limits.
     SYS_prlimit64
@@ -121,18 +122,18 @@ pub(super) fn apply(sandbox: &Sandbox) -> io::Result<()> {
         }
         if !sandbox.plan.namespaces {
             refused.extend(SHARED.iter().map(|call| (call | bit, Vec::new())));
-            // Other processes, which it can see here.
-            let others = not_one_of(&[0]).map_err(io::Error::other)?;
-            refused.extend(ABOUT_PROCESSES.iter().map(|call| (call | bit, vec![others.clone()])));
-            for (call, user) in ABOUT_SEVERAL {
-                let compare = |argument, how, value| {
-                    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
-                        .and_then(|condition| SeccompRule::new(vec![condition]))
-                };
-                let another = compare(1, SeccompCmpOp::Ne, 0).map_err(io::Error::other)?;
-                let all = compare(0, SeccompCmpOp::Eq, u64::from(*user)).map_err(io::Error::other)?;
-                refused.insert(call | bit, vec![another, all]);
-            }
+        }
+        let compare = |argument, how, value| {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
+                .and_then(|condition| SeccompRule::new(vec![condition]))
+                .map_err(io::Error::other)
+        };
+        let (how, whom) = if sandbox.plan.namespaces { (SeccompCmpOp::Eq, 1) } else { (SeccompCmpOp::Ne, 0) };
+        let others = compare(0, how.clone(), whom)?;
+        refused.extend(ABOUT_PROCESSES.iter().map(|call| (call | bit, vec![others.clone()])));
+        for (call, user) in ABOUT_SEVERAL {
+            let all = compare(0, SeccompCmpOp::Eq, u64::from(*user))?;
+            refused.insert(call | bit, vec![compare(1, how.clone(), whom)?, all]);
         }
     }
     let missing = MISSING.iter().copied().chain(UNKNOWN);

@@ -92,9 +92,10 @@ pub(super) fn build(sandbox: &Sandbox, sockets: &[PathBuf]) -> io::Result<()> {
     for place in &sandbox.writable {
         free.push((place.path.clone(), Place::Tree(tree(confine::held(place)?, &place.path)?)));
     }
-    for folder in sandbox.temps() {
-        let temp = tree(open_path(&sandbox.temp)?, &sandbox.temp)?;
-        free.push((folder, Place::Tree(temp)));
+    if let Some(temp) = &sandbox.temp {
+        for folder in sandbox.temps() {
+            free.push((folder, Place::Tree(tree(confine::held(temp)?, &temp.path)?)));
+        }
     }
     lock()?;
     let null = tree(open_path(Path::new("/dev/null"))?, "/dev/null")?;

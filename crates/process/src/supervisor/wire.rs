@@ -167,7 +167,7 @@ mod tests {
             pin: vec!["/a".into()],
             hide: vec!["/home/é/.ssh".into(), odd().into()],
             show: vec![],
-            temp: "/tmp/x".into(),
+            temp: Some(Pinned { path: "/tmp/x".into(), device: 1, inode: 2 }),
         };
         let setup = Setup {
             words: vec!["sh".into(), "-c".into(), "".into(), odd()],

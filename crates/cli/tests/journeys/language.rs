@@ -149,6 +149,7 @@ pub fn parse(group: &str, text: &str) -> Result<Vec<Journey>, String> {
     if journeys.is_empty() { Err(format!("1: {group} has no journey")) } else { Ok(journeys) }
 }
 
+#[allow(clippy::too_many_lines, reason = "one arm for each word")]
 fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Result<(), String> {
     let two = |text: &str, at: &str| -> Result<(String, String), String> {
         let (first, second) = text.split_once(at).ok_or_else(|| format!("`{at}` is missing in `{line}`"))?;

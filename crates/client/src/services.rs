@@ -209,8 +209,8 @@ impl Services {
             self.out_of_reach(session, METHOD, digest, &error, request.cwd.as_deref().unwrap_or("its folder"))
         })?;
         let line = Line::of(request);
-        let command = line.parsed(&request.env);
-        let text = command.text().to_owned();
+        let command = line.parsed(&request.env, false);
+        let (shown, text) = (command.text().to_owned(), line.parsed(&request.env, true).text().to_owned());
         // Nothing in it is guarded.
         let confined = match self.inner.terminals.settings().sandbox {
             Level::Off => Confined::No,
@@ -219,7 +219,8 @@ impl Services {
         };
         let facts = Facts::command(command, place.location(), confined);
         let facts = facts.without_masks(&self.inner.engine, files.roots());
-        let case = Self::case(session, METHOD, format!("Run {text}"), digest);
+        let facts = if shown == text { facts } else { facts.stored_as(text.clone()) };
+        let case = Self::case(session, METHOD, format!("Run {shown}"), digest);
         let decided = self.decide(case, &facts, async || Shown::default()).await;
         let allowed = AllowedTerminal { line, text, folder: place.real_path(), roots };
         if decided.chosen.allows { Ok(allowed) } else { Err(refused(&decided)) }

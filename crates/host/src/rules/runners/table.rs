@@ -87,9 +87,9 @@ pub(super) const TELLING_NAMES: &str = "--exec --execute --eval --command --shel
 
 /// Programs that run what a project has in it: to build, test or check it.
 pub(super) const BUILDERS: &str = "\
-    ant ava bazel bazelisk buck2 bundle cabal cargo cmake ctest cypress dart deno dotnet dune eslint fastlane flutter go golangci-lint gradle \
-    gradlew grunt gulp invoke jest just karma lein make meson mix mocha mvn mvnw ninja nox npm npx nx phpunit playwright pnpm poetry \
-    pre-commit prettier pytest rake rollup rspec rush sbt scons stack stylelint swift task tox tsc turbo vite vitest webpack xcodebuild \
+    ant ava bazel bazelisk buck2 bun bundle cabal cargo cmake ctest cypress dart deno dotnet dune eslint fastlane flutter go golangci-lint gradle \
+    gradlew grunt gulp invoke jest just karma lein make meson mix mocha mvn mvnw mypy ninja node nox npm npx nx phpunit playwright pnpm poetry \
+    pre-commit prettier pytest rake rollup rspec rush sbt scons stack stylelint swift task tox tsc turbo unittest vite vitest webpack xcodebuild \
     yarn zig";
 
 /// Programs with other meanings for such names: `--output json`.
@@ -140,7 +140,7 @@ const TABLE: &[(&str, When)] = &[
     ("dotnet", More(leads_elsewhere)),
     ("npm", If(|words| matches!(words.first(), Some(&("x" | "c"))))),
     ("node", With("^--test-reporter", |name| !is_listed("spec tap dot junit lcov", name))),
-    ("pytest py.test jest vitest mocha phpunit rspec ava tap", More(leads_elsewhere)),
+    ("pytest py.test jest vitest mocha phpunit rspec ava tap tox unittest", More(leads_elsewhere)),
     ("tar gtar bsdtar", If(tar_runs)),
     ("git", If(git_is_led)),
     ("git", If(|words| first_words(words).any(|word| word.starts_with("remote-") || word.starts_with("credential-")))),

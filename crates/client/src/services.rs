@@ -209,8 +209,8 @@ impl Services {
             self.out_of_reach(session, METHOD, digest, &error, request.cwd.as_deref().unwrap_or("its folder"))
         })?;
         let line = Line::of(request);
-        let command = line.parsed(&request.env);
-        let text = command.text().to_owned();
+        let command = line.parsed(&request.env, false);
+        let (shown, text) = (command.text().to_owned(), line.parsed(&request.env, true).text().to_owned());
         // Nothing in it is guarded.
         let confined = match self.inner.terminals.settings().sandbox {
             Level::Off => Confined::No,
@@ -219,7 +219,8 @@ impl Services {
         };
         let facts = Facts::command(command, place.location(), confined);
         let facts = facts.without_masks(&self.inner.engine, files.roots());
-        let mut case = Self::case(session, METHOD, format!("Run {text}"), digest);
+        let facts = if shown == text { facts } else { facts.stored_as(text.clone()) };
+        let mut case = Self::case(session, METHOD, format!("Run {shown}"), digest);
         // What somebody has just said yes to is not asked again, once. Variables change what a command does.
         if request.env.is_empty() && facts.subject().unclear.is_none() {
             // Who is asked about a command without a folder is asked about the folder of the session.

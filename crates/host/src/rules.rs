@@ -179,13 +179,14 @@ fn allowing<'a>(rules: &[&'a Rule], action: &Action) -> Option<Vec<&'a Rule>> {
         return None;
     }
     let mut found: Vec<&Rule> = Vec::new();
-    for (at, words) in command.words().iter().enumerate() {
-        let elsewhere = command.words()[..at].iter().any(|words| goes_elsewhere(words));
+    let mut elsewhere = false;
+    for words in command.words() {
         let counts = |rule: &&&Rule| rule.stops_at(action).is_none() && (!elsewhere || rule.is_for_any_words());
         let rule = *rules.iter().filter(counts).find(|rule| rule.allows_command(words))?;
         if !found.contains(&rule) {
             found.push(rule);
         }
+        elsewhere |= goes_elsewhere(words);
     }
     Some(found)
 }

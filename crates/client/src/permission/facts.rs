@@ -78,6 +78,8 @@ pub struct Facts {
     /// The whole address that is fetched.
     address: Option<String>,
     lines: Vec<String>,
+    /// Its command without what may be a secret: who decides sees it, but it is not stored.
+    stored_as: Option<String>,
 }
 
 impl Facts {
@@ -154,6 +156,16 @@ impl Facts {
         let mut facts = Self::one(Action::Execute { command: command.in_folder(folder), confined });
         facts.lines.push(line);
         facts
+    }
+
+    /// The same command, which is stored without what may be a secret.
+    pub(crate) fn stored_as(self, line: String) -> Self {
+        Self { stored_as: Some(line), ..self }
+    }
+
+    /// Its command without what may be a secret, if there is such a thing in it. No rule is made of it then.
+    pub(crate) fn stored_line(&self) -> Option<String> {
+        self.stored_as.as_ref().map(|line| format!("run {}", sanitize::clipped(line, MAX_SHOWN_BYTES)))
     }
 
     fn unmasked(self) -> Self {

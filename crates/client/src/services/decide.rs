@@ -67,7 +67,11 @@ const ONLY_LASTING: &str = "no flag helps: the agent only offers to allow it for
 impl Services {
     /// Decides. `show` gives the changes that a person is shown; it is only asked for if there is a question.
     pub(super) async fn decide(&self, case: Case, facts: &Facts, show: impl AsyncFnOnce() -> Shown) -> Decided {
-        let asked = Record::new(&case.session, case.method, &case.title, facts.lines().to_vec(), case.digest);
+        let (mut title, mut lines) = (case.title.clone(), facts.lines().to_vec());
+        if let (Some(stored), Some(line)) = (facts.stored_line(), lines.first_mut()) {
+            (title, *line) = (stored.clone(), stored);
+        }
+        let asked = Record::new(&case.session, case.method, &title, lines, case.digest);
         let asked = Record { call: case.call().map(|call| call.tool_call_id.clone()), ..asked };
         let mut open = Open { services: self, record: Some(asked) };
         let (answer, by, seen) = self.answer(&case, facts, show).await;
@@ -90,7 +94,7 @@ impl Services {
             Answer::Option(_) if by_agent => Some(Keep::Run),
             _ => None,
         };
-        let mut rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
+        let mut rules = keep.map(|_| self.lasting(&case, facts)).unwrap_or_default();
         if by_agent {
             // Who picked an option has read what that one keeps, and no more is kept.
             let meant = chosen.outcome.chosen(offered).map(kept_by).unwrap_or_default();
@@ -116,7 +120,7 @@ impl Services {
                 _ => None,
             };
             record.hint = hint(engine, facts).or_else(unclear).filter(|_| asked && !chosen.allows);
-            if by == By::Decider(NOBODY.to_owned()) && !chosen.allows {
+            if by == By::Decider(NOBODY.to_owned()) && !chosen.allows && facts.stored_line().is_none() {
                 record.wanted = engine.missing(facts.subject()).iter().map(Rule::to_string).collect();
             }
             record.ruling = if chosen.allows { Ruling::Allowed } else { Ruling::Refused };
@@ -157,7 +161,7 @@ impl Services {
     async fn answer(&self, case: &Case, facts: &Facts, show: impl AsyncFnOnce() -> Shown) -> (Answer, By, Vec<Seen>) {
         let engine = &self.inner.engine;
         let since = Instant::now();
-        if let Some((answer, by)) = settled(engine, case, facts) {
+        if let Some((answer, by)) = self.settled(case, facts) {
             return (answer, by, Vec::new());
         }
         if let Some(title) = &case.before {
@@ -165,7 +169,7 @@ impl Services {
         }
         // What was answered meanwhile may settle this one too.
         let turn = self.inner.person.turn(self.watching.as_deref()).await;
-        if let Some((answer, by)) = settled(engine, case, facts) {
+        if let Some((answer, by)) = self.settled(case, facts) {
             return (answer, by, Vec::new());
         }
         let shown = show().await;
@@ -179,7 +183,7 @@ impl Services {
             changes: shown.diffs,
             subject: case.subject.clone(),
             options: case.options.clone(),
-            lasting: lasting(case, facts).iter().map(Rule::to_string).collect(),
+            lasting: self.lasting(case, facts).iter().map(Rule::to_string).collect(),
             always: engine.stored().1.map(Kept::always),
             because: By::of(&engine.judge(facts.subject())),
             hints: shown.hints.into_iter().chain(hint(engine, facts)).chain(versions(engine, facts)).collect(),
@@ -196,40 +200,41 @@ impl Services {
         let name = if answer == Answer::Nobody { NOBODY } else { who };
         (answer, By::Decider(name.to_owned()), shown.seen)
     }
-}
 
-/// The rules that an answer that lasts adds. An agent that would keep them for its sandbox only says so, and is taken at its word,
-/// because that allows less.
-fn lasting(case: &Case, facts: &Facts) -> Vec<Rule> {
-    in_its_sandbox(case, facts).unwrap_or_else(|| Engine::narrowest(facts.subject()))
-}
-
-/// The same rules for the sandbox, if the agent says that it has one around the command, and as far as it says that this holds it.
-fn in_its_sandbox(case: &Case, facts: &Facts) -> Option<Vec<Rule>> {
-    let mut ways = [Confined::Guarded, Confined::Unguarded, Confined::ReadOnly].into_iter();
-    ways.find_map(|way| {
-        let held = Engine::narrowest(facts.clone().held_by(way).subject());
-        let meant = held.iter().map(Rule::to_string).collect::<Vec<_>>();
-        case.options.iter().any(|option| kept_by(option) == meant).then_some(held)
-    })
-}
-
-/// What needs no question.
-fn settled(engine: &Engine, case: &Case, facts: &Facts) -> Option<(Answer, By)> {
-    let verdict = engine.judge(facts.subject());
-    let answer = match verdict.decision {
-        Decision::Allow => Answer::Allow,
-        Decision::Deny => Answer::Refuse,
-        Decision::Ask => {
-            // The very question that was answered for this run; whether there is a sandbox was the agent's word then, too.
-            let rules = in_its_sandbox(case, facts).filter(|rules| engine.is_answered(rules))?;
-            return Some((
-                Answer::Allow,
-                By::of(&Verdict { decision: Decision::Allow, because: Because::Rules(rules) }),
-            ));
+    /// The rules that an answer that lasts adds. Our agent would keep them for its sandbox only; that allows less.
+    fn lasting(&self, case: &Case, facts: &Facts) -> Vec<Rule> {
+        if facts.stored_line().is_some() {
+            return Vec::new();
         }
-    };
-    Some((answer, By::of(&verdict)))
+        self.in_its_sandbox(case, facts).unwrap_or_else(|| Engine::narrowest(facts.subject()))
+    }
+
+    /// The same rules for the sandbox, as far as our agent says that it holds the command. Nobody knows what another one has around it.
+    fn in_its_sandbox(&self, case: &Case, facts: &Facts) -> Option<Vec<Rule>> {
+        let ways = [Confined::Guarded, Confined::Unguarded, Confined::ReadOnly].into_iter();
+        ways.filter(|_| self.inner.ours).find_map(|way| {
+            let held = Engine::narrowest(facts.clone().held_by(way).subject());
+            let meant = held.iter().map(Rule::to_string).collect::<Vec<_>>();
+            case.options.iter().any(|option| kept_by(option) == meant).then_some(held)
+        })
+    }
+
+    /// What needs no question.
+    fn settled(&self, case: &Case, facts: &Facts) -> Option<(Answer, By)> {
+        let engine = &self.inner.engine;
+        let verdict = engine.judge(facts.subject());
+        let answer = match verdict.decision {
+            Decision::Allow => Answer::Allow,
+            Decision::Deny => Answer::Refuse,
+            Decision::Ask => {
+                // The very question that was answered for this run; whether there is a sandbox was the agent's word then, too.
+                let rules = self.in_its_sandbox(case, facts).filter(|rules| engine.is_answered(rules))?;
+                let because = Because::Rules(rules);
+                return Some((Answer::Allow, By::of(&Verdict { decision: Decision::Allow, because })));
+            }
+        };
+        Some((answer, By::of(&verdict)))
+    }
 }
 
 /// Why a rule that seems to allow a command does not, in words.

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::path::Path;
 use tieline::schema::{CreateTerminalRequest, EnvVariable};
 use tieline::{Error, Result};
-use tieline_host::files::Hash;
 use tieline_host::rules::CommandLine;
 use tieline_host::run::is_secret;
 
@@ -31,8 +30,9 @@ impl Line {
         Self::Shell(command.clone())
     }
 
-    /// For the rules, with the variables that are set for it: they can make another command of one.
-    pub(crate) fn parsed(&self, env: &[EnvVariable]) -> CommandLine {
+    /// For the rules, with the variables that are set for it: they can make another command of one. What may be a secret is left out
+    /// if it is to be stored.
+    pub(crate) fn parsed(&self, env: &[EnvVariable], stored: bool) -> CommandLine {
         let line = match self {
             Self::Words(words) => crate::permission::of_words(words.clone()),
             Self::Shell(line) => CommandLine::parse(line),
@@ -41,9 +41,9 @@ impl Line {
             return line;
         }
         let set = env.iter().map(|EnvVariable { name, value, .. }| {
-            // A secret is told apart, but not told.
-            let value =
-                if is_secret(OsStr::new(name)) { Hash::of(value.as_bytes()).to_string() } else { value.clone() };
+            if stored && is_secret(OsStr::new(name)) {
+                return format!("{name}=[not stored]");
+            }
             format!("{name}='{}'", value.replace('\'', "'\\''"))
         });
         line.with_variables(&set.collect::<Vec<_>>().join(" "))

@@ -4,11 +4,15 @@
 //! whatever they mean (`git -C x --no-pager push`), behind programs that start others, and in texts that are run.
 
 use super::runners::{is_judged, is_option, runs_code, sed, starts_others};
-use super::shell::{CommandLine, Word, program};
+use super::shell::{CommandLine, MAX_BYTES, Word, program};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// Texts that are run are looked into so deep.
 const MAX_DEPTH: usize = 4;
+
+/// So many bytes of them are looked into; what has more counts as held.
+const MAX_RUN_BYTES: usize = 4 * MAX_BYTES;
 
 /// Programs that take any beginning of a subcommand for it: `npm pub`.
 const SHORTENING: &[&str] = &["npm", "hg", "ip", "tc", "nmcli"];
@@ -58,11 +62,14 @@ struct Held<'a> {
     options: Vec<&'a str>,
     /// What follows an option in the rule, and may be its value.
     values: Vec<&'a str>,
+    /// So many bytes of texts that are run may still be looked into.
+    left: Cell<usize>,
 }
 
 impl<'a> Held<'a> {
     fn new(program: String, rest: &'a [Word]) -> Self {
-        let mut held = Self { program, deeds: Vec::new(), options: Vec::new(), values: Vec::new() };
+        let left = Cell::new(MAX_RUN_BYTES);
+        let mut held = Self { program, deeds: Vec::new(), options: Vec::new(), values: Vec::new(), left };
         let mut after_option = false;
         for word in rest.iter().map(|word| word.text.as_str()) {
             let is_option = word.starts_with('-');
@@ -88,9 +95,15 @@ impl<'a> Held<'a> {
             // In a text that is run nobody knows which of its words is one: `spawn curl x`.
             let anywhere = behind || (!one_word || depth > 0) && !is_telling(words);
             let is_line = |text: &&str| text.contains([' ', '\t', '\n', ';', '&', '|', '(', '`', '{', '<', '>']);
-            let is_run = |text: &str| self.is_in_line(&CommandLine::parse(text), depth + 1);
+            let is_run = |text: &str| match self.left.get().checked_sub(text.len()) {
+                Some(left) => {
+                    self.left.set(left);
+                    self.is_in_line(&CommandLine::parse(text), depth + 1)
+                }
+                None => true,
+            };
             let lines = words.iter().filter(|_| behind).flat_map(|word| texts(&word.text)).filter(is_line);
-            let lines = lines.chain(given(words).filter(|_| !behind));
+            let lines = lines.chain((!behind).then(|| given(words)).into_iter().flatten());
             self.is_in(words, anywhere, unclear)
                 || self.is_in_code(words)
                 || depth < MAX_DEPTH

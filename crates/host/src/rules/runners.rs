@@ -29,7 +29,16 @@ pub(super) fn runs_code(program: &str) -> bool {
 
 /// Whether the table says of a program what it does with its arguments, or that it does nothing with them.
 pub(super) fn is_judged(program: &str) -> bool {
-    is_listed(PLAIN, program) || starts_others(program) || rows().any(|(names, _)| is_known(names, program))
+    is_listed(PLAIN, program) || starts_others(program) || !rows_of(program).is_empty()
+}
+
+/// What the table says of a program, also by a name without a version, in its order.
+fn rows_of(program: &str) -> Vec<(usize, &'static When)> {
+    let known = known_as(program);
+    let mut rows: Vec<_> = rows(program).chain(rows(known).filter(|_| known != program)).collect();
+    rows.sort_by_key(|(at, _)| *at);
+    rows.dedup_by_key(|(at, _)| *at);
+    rows
 }
 
 /// Whether a program is one of these, also by a name with a version, or as one of a family.
@@ -61,10 +70,7 @@ fn is_listed(names: &str, program: &str) -> bool {
 /// Why a command may run or write something that only its arguments name, those after the first `named` words.
 pub(super) fn runs_another(words: &[Word], named: usize) -> Option<&'static str> {
     let starts = words.first().is_some_and(|word| starts_others(&word.program()));
-    let is_known = |at: &usize| {
-        let inner = words[*at].program();
-        rows().any(|(names, when)| is_known(names, &inner) && !matches!(when, Always))
-    };
+    let is_known = |at: &usize| rows_of(&words[*at].program()).iter().any(|(_, when)| !matches!(when, Always));
     // What it starts may be one of the table: `npx jest`, `python -m pytest`. The script of `npm test` counts as `test`.
     let inner = (1..words.len().min(MAX_LEADING_WORDS)).find(is_known).filter(|_| starts);
     told_by(words, named).or_else(|| inner.and_then(|at| told_by(&words[at..], named.saturating_sub(at))))
@@ -76,7 +82,6 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
     let program = program.program();
     let arguments: Vec<&str> = arguments.iter().map(|word| word.text.as_str()).collect();
     let more = arguments.get(named.saturating_sub(1)..).unwrap_or_default();
-    let lists = |names| is_known(names, &program);
     let given = |options: &str| gives(more, options);
     let told = |when: &When| match when {
         Always => true,
@@ -104,8 +109,7 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
         Doing(deeds, options) => does(&arguments, deeds) && (options.is_empty() || given(options)),
         If(so) => so(&arguments),
     };
-    let mut told = rows().filter(|(names, _)| lists(names)).map(|(_, when)| when).filter(|when| told(when));
-    match told.next() {
+    match rows_of(&program).into_iter().map(|(_, when)| when).find(|when| told(when)) {
         Some(Always) => Some("its program runs another one"),
         Some(_) => Some("its arguments may run another program or write a file"),
         // Who allows all that it starts can see that.
@@ -113,7 +117,7 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
         None => {
             let known = is_judged(&program);
             let tells = |word: &&str| tells_by_name(word) || !known && tells_by_letter(word);
-            let builds = lists(BUILDERS) && more.iter().any(|word| leads_out(word));
+            let builds = is_known(BUILDERS, &program) && more.iter().any(|word| leads_out(word));
             let by_option =
                 || more.iter().any(tells).then_some("an option of it may run another program or write a file");
             builds.then_some("it may run what is not of this project").or_else(by_option)

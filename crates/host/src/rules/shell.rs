@@ -30,6 +30,13 @@ pub(crate) struct Word {
     pub(crate) expands: bool,
 }
 
+/// So many bytes of a line are judged. A longer one is complex, whatever it says.
+pub(super) const MAX_BYTES: usize = 64 << 10;
+/// So many words of a line are judged.
+const MAX_WORDS: usize = 4096;
+/// Why such a line is complex.
+const TOO_LONG: &str = "it is too long to be judged";
+
 const RESERVED: &str = "! [[ ]] case do done elif else esac fi for function if in select then until while";
 
 /// The name of a program without its directory. What is reached through a process (`/proc/self/exe`, `/dev/fd/3`) has none: it may be the
@@ -75,17 +82,27 @@ impl Word {
 impl CommandLine {
     /// Reads a line that a shell will run.
     pub fn parse(text: &str) -> Self {
-        let mut parser = Parser { rest: text, ..Parser::default() };
+        let judged = &text[..text.floor_char_boundary(MAX_BYTES)];
+        let complex = (judged.len() < text.len()).then_some(TOO_LONG);
+        let mut parser = Parser { rest: judged, complex, ..Parser::default() };
         parser.run();
         Self::judged(text.trim().to_owned(), parser.commands, parser.complex)
     }
 
     /// A program and its arguments, run without a shell.
     pub fn from_words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Self {
-        let words: Vec<Word> = words.into_iter().map(|word| Word::plain(word.as_ref())).collect();
+        let mut words: Vec<Word> = words.into_iter().map(|word| Word::plain(word.as_ref())).collect();
         let text: Vec<String> = words.iter().map(Word::quoted).collect();
         let odd = words.iter().any(|word| word.text.chars().any(hidden));
-        let unread = odd.then_some("it has a character that can't be seen");
+        let mut bytes = 0;
+        let fits = |word: &&Word| {
+            bytes += word.text.len();
+            bytes <= MAX_BYTES
+        };
+        let judged = words.iter().take(MAX_WORDS).take_while(fits).count();
+        let unread = (judged < words.len()).then_some(TOO_LONG);
+        let unread = unread.or(odd.then_some("it has a character that can't be seen"));
+        words.truncate(judged);
         Self::judged(text.join(" "), vec![words], unread)
     }
 
@@ -176,6 +193,8 @@ struct Parser<'a> {
     complex: Option<&'static str>,
     /// A command must follow.
     joined: bool,
+    /// So many words there were.
+    count: usize,
 }
 
 impl Parser<'_> {
@@ -287,7 +306,13 @@ impl Parser<'_> {
     }
 
     fn end_word(&mut self) {
-        self.words.extend(self.word.take());
+        let Some(word) = self.word.take() else { return };
+        self.words.push(word);
+        self.count += 1;
+        if self.count == MAX_WORDS {
+            self.complex(TOO_LONG);
+            self.rest = "";
+        }
     }
 
     fn finish(&mut self) {

@@ -330,6 +330,31 @@ fn what_cannot_be_told_is_asked_where_a_rule_forbids_something_of_its_kind() {
     }
 }
 
+/// Whoever sends a line of megabytes neither stops us nor passes a rule.
+#[test]
+fn a_line_without_end_is_judged_as_far_as_it_goes() {
+    let engine = |rules: &str| Engine::new(Preset::AllowAll, Config::parse(rules).unwrap());
+    let held = engine("deny = ['run git push *']");
+    let judge = |engine: &Engine, action: &Action| engine.judge(Subject::of(std::slice::from_ref(action))).decision;
+    let since = std::time::Instant::now();
+    let parts = ["env -S env ", "git -C x ", "git x;", "xargs env nice ", "$(", "'x'", "-c='"];
+    for part in parts {
+        let long = part.repeat((1 << 20) / part.len());
+        let words = Action::Execute { command: CommandLine::from_words(long.split(' ')), confined: Confined::No };
+        for action in [run(&long), words, run(&format!("sh -c \"{}\"", &long[..60_000]))] {
+            assert!(judge(&held, &action) >= Ask, "{part}");
+            assert!(!allows("run *", &action), "{part}");
+        }
+        assert_eq!(judge(&held, &run(&format!("git push; {long}"))), Deny, "{part}");
+        assert_eq!(judge(&engine(""), &run(&long)), Allow, "{part}");
+    }
+    // Quotes in quotes are not looked into again and again.
+    let nested = (0..4).fold("git x;".repeat(500), |text, _| format!("-c={}", CommandLine::from_words([text]).text()));
+    assert!(judge(&held, &run(&format!("sh {nested}"))) >= Ask);
+    // A machine that is busy has its time; it took minutes for one of them.
+    assert!(since.elapsed() < std::time::Duration::from_mins(1), "{:?}", since.elapsed());
+}
+
 /// What a person allowed for good with the sandbox around it does not run with less around it.
 #[test]
 fn an_always_covers_what_was_shown() {

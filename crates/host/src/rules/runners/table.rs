@@ -5,6 +5,7 @@ use super::{
     begins_with, does_short, first_words, git_is_led, gives, imports_category, is_elsewhere, is_listed, is_path,
     leads_elsewhere, names_element, names_one, sqlite_runs, tar_runs,
 };
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// When a program runs, or writes to, what it is told.
@@ -34,13 +35,23 @@ pub(super) enum When {
 }
 use When::{Alone, Always, Doing, Given, Goals, Has, If, More, Named, With};
 
-/// Programs, and when they run or write what they are told.
-pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static When)> {
+/// When a program of this name runs or writes what it is told, and its place in the table.
+pub(super) fn rows(program: &str) -> impl Iterator<Item = (usize, &'static When)> {
     static PLAIN: LazyLock<Vec<(&str, When)>> = LazyLock::new(|| {
         let lines = include_str!("table.txt").lines().filter(|line| !line.starts_with('#'));
         lines.filter_map(row).collect()
     });
-    PLAIN.iter().chain(TABLE).map(|(names, when)| (*names, when))
+    // By name, because a line may have thousands of commands.
+    static ROWS: LazyLock<HashMap<&str, Vec<(usize, &When)>>> = LazyLock::new(|| {
+        let mut rows: HashMap<&str, Vec<(usize, &When)>> = HashMap::new();
+        for (at, (names, when)) in PLAIN.iter().chain(TABLE).enumerate() {
+            for name in names.split_whitespace() {
+                rows.entry(name).or_default().push((at, when));
+            }
+        }
+        rows
+    });
+    ROWS.get(program).into_iter().flatten().copied()
 }
 
 /// Names of programs, and their subcommands if there are any.
@@ -76,9 +87,9 @@ pub(super) const TELLING_NAMES: &str = "--exec --execute --eval --command --shel
 
 /// Programs that run what a project has in it: to build, test or check it.
 pub(super) const BUILDERS: &str = "\
-    ant ava bazel bazelisk buck2 bundle cabal cargo cmake ctest cypress dart deno dotnet dune eslint fastlane flutter go golangci-lint gradle \
-    gradlew grunt gulp invoke jest just karma lein make meson mix mocha mvn mvnw ninja nox npm npx nx phpunit playwright pnpm poetry \
-    pre-commit prettier pytest rake rollup rspec rush sbt scons stack stylelint swift task tox tsc turbo vite vitest webpack xcodebuild \
+    ant ava bazel bazelisk buck2 bun bundle cabal cargo cmake ctest cypress dart deno dotnet dune eslint fastlane flutter go golangci-lint gradle \
+    gradlew grunt gulp invoke jest just karma lein make meson mix mocha mvn mvnw mypy ninja node nox npm npx nx phpunit playwright pnpm poetry \
+    pre-commit prettier pytest rake rollup rspec rush sbt scons stack stylelint swift task tox tsc turbo unittest vite vitest webpack xcodebuild \
     yarn zig";
 
 /// Programs with other meanings for such names: `--output json`.
@@ -129,7 +140,7 @@ const TABLE: &[(&str, When)] = &[
     ("dotnet", More(leads_elsewhere)),
     ("npm", If(|words| matches!(words.first(), Some(&("x" | "c"))))),
     ("node", With("^--test-reporter", |name| !is_listed("spec tap dot junit lcov", name))),
-    ("pytest py.test jest vitest mocha phpunit rspec ava tap", More(leads_elsewhere)),
+    ("pytest py.test jest vitest mocha phpunit rspec ava tap tox unittest", More(leads_elsewhere)),
     ("tar gtar bsdtar", If(tar_runs)),
     ("git", If(git_is_led)),
     ("git", If(|words| first_words(words).any(|word| word.starts_with("remote-") || word.starts_with("credential-")))),

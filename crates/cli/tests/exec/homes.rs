@@ -99,7 +99,7 @@ fn what_can_work_works_and_the_rest_says_why() {
         // Going on needs the journal.
         for flags in [&["exec", "go", "-c"][..], &["exec", "go", "-s", "x"], &["exec", "go", "--resume", "last"]] {
             let done = with_agent(flags);
-            tells(&done, home, 14);
+            tells(&done, home, 1);
             done.err_has("try: set XDG_STATE_HOME");
         }
         for command in [&["sessions", "list"][..], &["sessions", "show", "last"], &["diff"]] {

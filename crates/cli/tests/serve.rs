@@ -405,7 +405,8 @@ fn the_page_in_a_browser() {
         assert!(done.status.success(), "{said}");
     };
     drive("page.mjs", &Server::start(&[]), &[]);
-    let hostile = folder.join("hostile.mjs");
+    // As the script names it when it starts the server again: a session goes on with the very agent that it began with.
+    let hostile = folder.join("hostile.mjs").canonicalize().unwrap();
     let server = Server::start(&["--", "node", hostile.to_str().unwrap()]);
     let answers = server.folder.path().join("home/.local/state/tieline/serve-answers.jsonl");
     let (answers, pid) = (answers.to_str().unwrap(), server.child.id().to_string());

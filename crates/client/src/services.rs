@@ -433,7 +433,11 @@ impl Handler for Services {
             ElicitResponse { action: ElicitAction::Decline, meta: None }
         } else {
             // A person at a terminal sees one question at a time, of whatever kind.
-            self.inner.person.turn(self.watching.as_deref()).await.elicit(&request, &agent).await
+            let turn = self.inner.person.turn(self.watching.as_deref()).await;
+            if let Some(session) = &session {
+                self.told_before_asking(session).await;
+            }
+            turn.elicit(&request, &agent).await
         };
         let action = match answer.action {
             ElicitAction::Accept(_) => "accept",

@@ -65,6 +65,15 @@ const NO_OPTION: &str = "no flag helps: the agent offers no option of a kind tha
 const ONLY_LASTING: &str = "no flag helps: the agent only offers to allow it for ever, which a person has to choose";
 
 impl Services {
+    /// Waits until whoever watches has shown what came before a question.
+    pub(super) async fn told_before_asking(&self, session: &SessionId) {
+        if self.inner.person.name() != NOBODY {
+            for observer in &self.inner.observers {
+                observer.asking(session).await;
+            }
+        }
+    }
+
     /// Decides. `show` gives the changes that a person is shown; it is only asked for if there is a question.
     pub(super) async fn decide(&self, case: Case, facts: &Facts, show: impl AsyncFnOnce() -> Shown) -> Decided {
         let (mut title, mut lines) = (case.title.clone(), facts.lines().to_vec());
@@ -190,11 +199,7 @@ impl Services {
             since,
         };
         let who = self.inner.person.name();
-        if who != NOBODY {
-            for observer in &self.inner.observers {
-                observer.asking(&case.session).await;
-            }
-        }
+        self.told_before_asking(&case.session).await;
         let answer = turn.decide(&question).await;
         // Who was not asked is not blamed.
         let name = if answer == Answer::Nobody { NOBODY } else { who };
